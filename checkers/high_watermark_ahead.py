@@ -220,9 +220,10 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:
     node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
     told_at = number_in(found, "told_ns")
-    end = _end_then(group, node, told_at)
+    end = _end_then(group, node, told_at, mark)
     if 0 <= end < mark:
-        told = [f"{node}'s own log ended at {end}{' then' * (told_at >= 0)}, so its mark is wrong"]
+        ended = f"ended at {end}" if told_at < 0 else f"had not passed {end} by the next look"
+        told = [f"{node}'s own log {ended}, so its mark is wrong"]
         before = announcements(group)
         before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
         if len(before):
@@ -256,14 +257,27 @@ def _why(group: Group, found: Anomaly) -> str:
     return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
 
 
-def _end_then(group: Group, node: str, told_at: int) -> int:
-    """Return where a replica's log ended when its broker told a mark; of -1, after the stop."""
+def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
+    """Return how far a replica's log had come when its broker told a mark; of -1, after the stop.
+
+    A broker is asked for the end first. So one below the mark may have passed it by then, and only
+    the next look shows that it had not.
+    """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)
         return log.read_end if log is not None and log.whole else NONE
     states = group.table("replica_states")
-    here = equal(states, "node", node) & (ints(states, "observed_ns") == told_at)
-    return int(ints(select(states, here), "log_end_offset").max(initial=NONE))
+    mine = equal(states, "node", node) & present(states, "log_end_offset")
+    seen = select(states, mine & (ints(states, "observed_ns") >= told_at)).sort_by("observed_ns")[
+        :2
+    ]
+    times, ends, lives = (
+        ints(seen, name) for name in ("observed_ns", "log_end_offset", "incarnation")
+    )
+    if not len(ends) or times[0] != told_at:
+        return NONE
+    known = ends[0] >= mark or (len(ends) > 1 and lives[0] == lives[1])
+    return int(ends.max()) if known else NONE
 
 
 CHECKER = Checker(

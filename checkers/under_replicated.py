@@ -315,11 +315,13 @@ def _why(group: Group, found: Anomaly) -> str:
     if stopped:
         dropped = any(each.node in stopped for each in truncations_of(group, offset))
         none = "" if dropped else " and no truncation of it is recorded,"
-        last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
+        last = [at_the_stop(group, each, offset) or (0, False) for each in stopped]
+        noted = all(each for _, each in last)
+        last_ns = (max if noted else min)(at for at, _ in last)
         told.append(
             f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
-            f"{none} so {_what_went(group, stopped)} went in the"
-            f" {_their_stop(group, stopped, offset)}"
+            f"{none} so {_what_went(group, stopped)} went"
+            f" {_their_stop(group, stopped, offset) if noted else 'after that'}"
         )
     rest = [each for each in absent if each not in {*stopped, *never}]
     lacked = _acknowledged_by(group, acked, [each for each in never if each not in cut])
@@ -336,7 +338,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
     texts = {stop_text(group, each, offset) for each in nodes}
-    return texts.pop() if len(texts) == 1 else "stop, or afterwards"
+    return f"in the {texts.pop() if len(texts) == 1 else 'stop, or afterwards'}"
 
 
 def _record_of(group: Group, found: Anomaly) -> Acked:

@@ -15,7 +15,9 @@ from checkers import (
 )
 from checkers.facts import RunFacts, UncleanOrder
 from checkers.group import Group
+from checkers.protocol import Proved
 from checkers.quorum import QuorumFacts
+from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.faithful_quorum import QUORUM_PLACE
 from tests.checkers.partition_rows import (
@@ -80,8 +82,8 @@ def test_an_epoch_that_the_controllers_gave_twice() -> None:
     ("votes", "told"),
     [
         ({(2, "n2", "n2"), (2, "n3", "n2")},
-         ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: n1 led without a"
-         " majority")),
+         ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: it led without a"
+         " majority, or the record lacks votes")),
         ({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1"), (2, "n3", "n1")},
          "in epoch 2 n1 and n3 voted for n1 and n2 and n3 voted for n2: n3 voted for both"),
         ({(1, "n2", "n2")},
@@ -94,6 +96,27 @@ def test_votes_show_which_of_two_controllers_was_elected(
     led = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
     about = facts(quorum=QuorumFacts(votes=frozenset(votes)))
     assert cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=led)) == told
+
+
+def test_who_led_without_a_majority_shows_where_all_votes_were_read() -> None:
+    votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1")})
+    led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
+    rows = [*led, {"node": "n3", "role": "follower", "epoch": 2}]
+    about = facts(quorum=QuorumFacts(votes=votes), collected_nodes=frozenset(NODES))
+    told = cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=rows))
+    assert isinstance(told, Proved)
+    assert (
+        told == "in epoch 2 n1 voted for n1 and n2 and n3 voted for n2: n1 led without a majority"
+    )
+    observer = [*led, {"node": "n3", "role": "observer", "epoch": 2}]
+    for other, states in (
+        (replace(about, unreadable_nodes=frozenset({"n3"})), rows),
+        (replace(about, collected_nodes=frozenset({"n1", "n2"})), rows),
+        (about, observer),
+        (replace(about, quorum=QuorumFacts(votes=votes - {(2, "n1", "n1")})), rows),
+    ):
+        unsure = cause(two_leaders.QUORUM_CHECKER, whole_run(other, quorum_states=states))
+        assert not isinstance(unsure, Proved)
 
 
 def state_of(node: str, role: str, *, voted: int | None = None) -> Row:
@@ -111,6 +134,10 @@ def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     assert cause(double_vote.CHECKER, hit) == (
         f"{head}a fault hit n3, so it lost its first vote, or did not heed it"
     )
+    for node, so in (("n3", "n3 ended by itself, so it lost"), ("n2", "no fault hit n3, so")):
+        ended = Milestone(name="broker-ended", at_ns=5 * S, detail={"node": node, "code": "1"})
+        crashed = facts(milestones=(*facts().milestones, ended))
+        assert f"{head}{so}" in cause(double_vote.CHECKER, whole_run(crashed, quorum_states=states))
     elsewhere = replace(KILL, nodes=frozenset({"n2"}))
     other = whole_run(facts(disturbances=(elsewhere,)), quorum_states=states)
     assert "no fault hit n3" in cause(double_vote.CHECKER, other)
@@ -176,6 +203,52 @@ def test_what_the_elected_held_before() -> None:
         "no look at its log in that time shows whether it had them"
     )
     assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
+
+
+def cut_off(*rows: Row, states: tuple[Row, ...] = (), cut: bool = True) -> str:
+    """n2 led epoch 3 and had a tail to 20; n1 led epoch 4 from 10 on, and announced 15 at 5 s."""
+    records = [*((3, A + at) for at in range(10)), (5, B + 60)]
+    led = [announced(2, 3, 10, 1), announced(1, 4, 15, 5), announced(2, 5, 11, 12), *rows,
+           written(2, 5, 9, 2, unclean=True)]  # fmt: skip
+    line = {"node": "n2", "from_offset": 10, "to_offset": None, "observed_ns": None}
+    on = group(
+        facts(collected_nodes=frozenset(NODES)), leadership=led,
+        replica_records=[row for node in NODES for row in log(node, *records)],
+        truncations=[line] * cut, replica_states=[look("n1", 15, 5), *states],
+    )  # fmt: skip
+    return cause(incomplete_leader.CHECKER, on)
+
+
+def test_a_tail_of_its_own_that_reaches_as_far_is_not_what_was_committed() -> None:
+    head, heard = "n2 was elected uncleanly; its log", metadata("n2", 1, 4, 8.4)
+    fell = (look("n2", 20, 6), look("n2", 10, 8), look("n3", 15, 6))
+    assert cut_off(metadata("n2", 1, 4, 7.5), heard, states=fell) == (
+        f"{head} ended at 20 at 6.000 s and at 10 at 8.000 s, perhaps with other records; n1 had"
+        " them; the log of n3 reached as far, perhaps with other records"
+    )
+    assert cut_off(heard, states=(look("n2", 20, 3),)) == (
+        f"{head} had ended at 20 at 3.000 s, perhaps with other records; n1 had them"
+    )
+    # It knew the epoch, and may not have cut its tail off yet; one that grew since has.
+    knew = (metadata("n2", 1, 4, 4), heard)
+    dropped = "8.000 s: it had them and dropped them; n1"
+    assert "perhaps" in cut_off(*knew, states=fell[:2])
+    assert dropped in cut_off(*knew, states=(look("n2", 12, 5), *fell[:2]))
+    assert dropped in cut_off(*knew, states=fell[:2], cut=False)
+
+
+def test_what_a_leader_between_them_wrote_is_not_what_was_committed() -> None:
+    records = [*((3, A + at) for at in range(10)), (5, B), (6, C)]
+    led = [announced(1, 4, 15, 5), announced(3, 5, 11, 7), announced(2, 6, 12, 12),
+           metadata("n2", 1, 4, 4), metadata("n2", 3, 5, 9)]  # fmt: skip
+    on = group(
+        facts(collected_nodes=frozenset(NODES)), leadership=led,
+        replica_records=[row for node in NODES for row in log(node, *records)],
+        replica_states=[look("n2", 10, 6), look("n2", 20, 8)],
+    )  # fmt: skip
+    told = [incomplete_leader.CHECKER.why(on, each) for each in incomplete_leader.CHECKER.check(
+        on).anomalies if each.evidence["epoch"] == 6]  # fmt: skip
+    assert told == ["its log had ended at 20 at 8.000 s, perhaps with other records"]
 
 
 def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
@@ -277,10 +350,12 @@ def test_another_record_at_the_offset_of_a_send_was_not_that_send() -> None:
     )
 
 
-def not_restored(*states: Row, more: tuple[Row, ...] = ()) -> str:
-    calm = facts(calm_from_ns=0)
+def not_restored(
+    *states: Row, more: tuple[Row, ...] = (), sends: tuple[Row, ...] = (), calm_s: int = 0
+) -> str:
+    calm = facts(calm_from_ns=calm_s * S)
     told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
-    on = group(calm, leadership=[*told, *more], replica_states=[*states])
+    on = group(calm, leadership=[*told, *more], replica_states=[*states], sends=[*sends])
     return cause(isr_not_restored.CHECKER, on)
 
 
@@ -293,6 +368,21 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
         "n2's log was behind at every look: it ended at 4 at 5.000 s, that of n1, its leader, at 5"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
+
+
+def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
+    old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
+    assert not_restored(*old).endswith("does not show how far the others had come")
+    behind = "n2's log was behind at every look: it ended at 5 at 20.000 s, that of n1, its leader,"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
+    fresh = (*old, look("n1", 9, 19))
+    assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    # Rows tell of changes only: it ended there all the time, if it does so at the last look.
+    idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
+    assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 1 of 1")
+    # What was acknowledged before the last heal may be lost since.
+    before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
+    assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 2 of 2")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
