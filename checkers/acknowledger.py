@@ -13,11 +13,13 @@ follows from what a log lacks.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, Ints, equal, ints, order_of, present, select, texts
+from checkers.disk_losses import replicas_of
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
@@ -32,8 +34,10 @@ ZOOKEEPER = "zk"
 """Where the controller writes down whom it makes the leader, before that one leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults after which a replica is copied from its beginning."""
-_LOOK_NS = 2_000_000_000
+LOOK_NS = 2_000_000_000
 """A log's end may be so much older than the time that it is noted with: two questions' limits."""
+_GAP = 8
+"""Of so many epochs in a row that nobody told of each may have had a leader."""
 _OF_TIME = 2
 """So many rules are of when a broker led and was there; the others are of what logs have."""
 FILES = ("metadata-log", "state-change-log")
@@ -65,9 +69,13 @@ class Acknowledger(Leader):
     @property
     def text(self) -> str:
         """For people: `n1, leader of epoch 4`."""
-        if self.broker < 0:
-            return f"whoever led in epoch {self.epoch}"
-        return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
+        if self.broker >= 0:
+            return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
+        return f"whoever led in epoch {self.epoch}" if self.epoch >= 0 else self.node
+
+
+_UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
+"""A leader of which nobody told: where all others were away or did not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +143,10 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     )
     led = left
     for number, rule in enumerate(rules):
-        left = [each for each in left if rule(each)] or left  # What rules out all proves nothing.
+        kept = [each for each in left if rule(each)]
+        if left and not kept and not written and number < _OF_TIME:
+            kept = [*left, _UNTOLD]
+        left = kept or left  # What rules out all proves nothing.
         led = left if number < _OF_TIME else led
     return tuple(
         each for each in led if each in left or _may_have_dropped(group, record, each, left)
@@ -207,8 +218,17 @@ def _claims(group: Group) -> list[Acknowledger]:
     logs = [log for copies in group.logs.values() for log in copies.values()]
     written = {epoch for log in logs for epoch in np.unique(log.epochs).tolist() if epoch >= 0}
     # Of an epoch of which only records tell nobody knows who led.
-    unknown = {(NONE, epoch) for epoch in written - {epoch for _, epoch in told}}
+    untold = {*written, *_between(ints(rows, "leader_epoch"))} - {epoch for _, epoch in told}
+    unknown = {(NONE, epoch) for epoch in untold}
     return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted({*told, *unknown})]
+
+
+def _between(told: Ints) -> list[int]:
+    """Return the epochs between others of which no row tells, at most some of each gap."""
+    epochs = np.unique(told[told >= 0]).tolist()
+    return [
+        epoch for one, two in pairwise(epochs) for epoch in range(one + 1, min(two, one + 1 + _GAP))
+    ]
 
 
 def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -305,13 +325,20 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
         decided = told[ZOOKEEPER].lowest_after(record.acked_ns, otherwise=who.epoch)
         if decided < who.epoch and not _reigned(group, record, who):
             return False
-    if who.node not in told or _reigned(group, record, who):
+    if who.broker < 0:
+        return any(_may_know(group, record, each, who.epoch) for each in replicas_of(group))
+    return _reigned(group, record, who) or _may_know(group, record, who.node, who.epoch)
+
+
+def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
+    """Tell whether an epoch may have been the newest that a broker knew, at some time of a send."""
+    told = group.view(_answers).get(node)
+    if told is None:
         return True
-    knew = told[who.node].highest_before(record.sent_ns - KNOWN_NS)
+    knew = told.highest_before(record.sent_ns - KNOWN_NS)
     # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
     early_ns = KNOWN_NS if group.facts.plan.mode is Mode.ZOOKEEPER else 0
-    learned = told[who.node].lowest_after(record.acked_ns + early_ns, otherwise=who.epoch)
-    return knew <= who.epoch <= learned
+    return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
 
 def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -338,8 +365,8 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     if not known or reign is None or reign.life == NONE or who.node not in group.view(looks):
         return True
     seen_ns, ends = group.view(looks)[who.node]
-    first = np.searchsorted(seen_ns, reign.from_ns + _LOOK_NS)
-    edges = (record.sent_ns, record.acked_ns + _LOOK_NS, reign.until_ns)
+    first = np.searchsorted(seen_ns, reign.from_ns + LOOK_NS)
+    edges = (record.sent_ns, record.acked_ns + LOOK_NS, reign.until_ns)
     sent, later, last = np.searchsorted(seen_ns, edges, side="right")
     before, after = ends[first : min(sent, last)], ends[max(later, first) : last]
     return bool(before.max(initial=0) <= record.offset) and bool(

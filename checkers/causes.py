@@ -30,6 +30,7 @@ from checkers.protocol import Excuse
 from checkers.successors import (
     Next,
     elected,
+    gave_on,
     had,
     isr_before,
     leaders_of,
@@ -81,7 +82,7 @@ def cause_of_loss(
         what: What it is called where it is named first.
     """
     acks = "acks=1" if record.weak else "acks=all"
-    nodes = list(dict.fromkeys(each.node for each in by))
+    nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
     if not nodes:
         return f"no leader was seen, so the record does not show who acknowledged {what}"
     told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
@@ -123,7 +124,8 @@ def _by_election(
 ) -> str:
     first, then = by[0], next_leader(group, record, by)
     epochs = " or ".join(str(each.epoch) for each in by)
-    fault = _befell(group, record, first, then) if then is not None else _Befell()
+    passed = gave_on(group, record, first, then)
+    fault = _Befell() if then is None or passed else _befell(group, record, first, then)
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
     alone = _alone(group, record, first) if len(by) == 1 else ""
     clauses = [
@@ -132,8 +134,11 @@ def _by_election(
         *fault.clauses,
     ]
     notes = [*fault.notes]
+    if passed:
+        giver, op_id = passed
+        clauses.append(f"{giver.text}, still gave it to op {op_id}")
     if then is not None:
-        clauses.append(elected(group, record, first, then))
+        clauses.append(elected(group, record, passed[0] if passed else first, then))
         notes += [*_holders(group, record, first, then)]
         known_ns = fault.away_until_ns
         notes += [*_truncated(group, record, first, then, until_ns=known_ns)]

@@ -1,0 +1,108 @@
+"""Causes where rows leave more than one answer: nobody is named for what another may have done."""
+
+from collections.abc import Sequence
+
+from checkers.acknowledger import Acked, acknowledgers
+from checkers.causes import cause_of_loss
+from checkers.facts import Absence, Disturbance, RunFacts
+from checkers.group import Group
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import A, B, C, S, ack, facts, group, leads, log, state
+from tests.checkers.reason_rows import NODES, told
+from tests.checkers.reasons import look, metadata
+
+KILLED = Disturbance(
+    kind="kill", begun_ns=2 * S, confirmed_ns=5 * S // 2, healing_ns=20 * S, ended_ns=21 * S,
+    nodes=frozenset({"n1"}),
+)  # fmt: skip
+AWAY = Absence(node="n1", from_ns=5 * S // 2, until_ns=20 * S)
+ONE_KILLED = facts(collected_nodes=frozenset(NODES), disturbances=(KILLED,), absences=(AWAY,))
+LED = [leads(1, 4, at=S // 2), leads(1, 4, at=2 * S), metadata("n2", 1, 4, 3),
+       leads(2, 5, at=5 * S), leads(2, 5, at=30 * S)]  # fmt: skip
+ENDS = [state(node, 2) for node in NODES]
+
+
+def cut(node: str, offset: int = 1) -> Row:
+    return {"node": node, "from_offset": offset, "to_offset": None, "reason": "told to"}
+
+
+def alike(*records: tuple[int, int]) -> list[Row]:
+    return [row for node in NODES for row in log(node, *records)]
+
+
+def loss(
+    on: RunFacts, led: Sequence[Row], /, *, sent_ns: int = S - 5, acked_ns: int = S,
+    weak: bool = True, **rows: list[Row],
+) -> str:  # fmt: skip
+    """Why B is gone, which was acknowledged at offset 1."""
+    given: dict[str, list[Row]] = {
+        "sends": [ack(A, 0), ack(B, 1, op=2, acks="1"), ack(C, 1, op=3, acks="1", at=15 * S)],
+        "replica_records": alike((4, A), (5, C)),
+        "replica_states": ENDS,
+        "truncations": [cut("n1")],
+        **rows,
+    }
+    judged: Group = group(on, leadership=[*led], **given)
+    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
+    return cause_of_loss(judged, record, acknowledgers(judged, record))
+
+
+ELECTED = (
+    "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed within 1.5 s, and n2"
+    " was elected in epoch 5 without it; that election may have come before n1 was killed"
+)
+
+
+def test_a_leader_that_gave_it_to_a_reader_had_it() -> None:
+    subscribed = [{"process": 9, "kind": "assign", "time_ns": 8 * S, "offset": 0}]
+    given = {**told(B, 1, op=9, at=9 * S), "process": 9}
+    assert loss(ONE_KILLED, LED, polls=[given], assignments=subscribed) == (
+        "n1 led in epoch 4, acknowledged it (acks=1), and n2, leader of epoch 5, still gave it to"
+        " op 9; no later leader was seen, so the record does not show what took it"
+    )
+    early = {**given, "complete_ns": 3 * S // 2}  # By n1.
+    assert loss(ONE_KILLED, LED, polls=[early], assignments=subscribed) == ELECTED
+
+
+def test_a_leader_whose_log_lost_its_end_while_it_led_may_have_had_it() -> None:
+    def seen(*ends: tuple[int, int]) -> str:
+        return loss(ONE_KILLED, LED, replica_states=[*ENDS, *(look("n2", *each) for each in ends)])
+
+    doubt = (
+        "n2 was elected in epoch 5; whether it had the record is not known: its log ended at 2 at"
+        " 9.000 s and at 1 at 12.000 s"
+    )
+    assert doubt in seen((2, 9), (1, 12))
+    assert "elected in epoch 5 without it" in seen((2, 4), (1, 12))  # It may have lost it before.
+    assert seen((1, 9), (2, 12)) == ELECTED
+
+
+def test_an_epoch_that_nobody_told_of_may_have_had_the_leader() -> None:
+    away = facts(
+        collected_nodes=frozenset(NODES),
+        absences=(Absence(node="n1", from_ns=2 * S, until_ns=40 * S),),
+    )
+    led = [leads(1, 0, at=S), leads(3, 2, at=10 * S), leads(3, 2, at=30 * S)]
+    logs, span = alike((0, A), (2, C)), {"sent_ns": 5 * S, "acked_ns": 6 * S}
+    unknown = (
+        "an unknown leader acknowledged it (acks=1); the record does not show who it was, and so"
+        " not why it is gone"
+    )
+    assert loss(away, led, replica_records=logs, **span) == unknown
+    # Nobody knew of that epoch by then, and all of the one before afterwards.
+    older = [metadata(node, 1, 0, 7) for node in NODES]
+    assert "n1 or an unknown" in loss(away, [*led, *older], replica_records=logs, **span)
+    # The controllers wrote down that it had none.
+    none = [metadata("n2", -1, 1, 8)]
+    assert "n3 ack" in loss(away, [*led, *none], replica_records=logs, **span)
+
+
+def test_where_all_leaders_were_away_another_one_acknowledged_it() -> None:
+    away = facts(
+        collected_nodes=frozenset(NODES),
+        absences=(Absence(node="n1", from_ns=2 * S, until_ns=40 * S),),
+    )
+    led = [leads(1, 0, at=S), *(metadata(node, 1, 0, at) for node in NODES for at in (2, 7))]
+    assert "n1 or an unknown leader acknowledged it" in loss(
+        away, led, replica_records=alike((0, A), (0, C)), sent_ns=5 * S, acked_ns=6 * S
+    )
