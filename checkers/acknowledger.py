@@ -24,7 +24,7 @@ from checkers.facts import CRASH, FINAL
 from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
 from checkers.taken_epochs import taken
-from checkers.written_epochs import written_epochs
+from checkers.written_epochs import epochs_of, written_epochs
 from results.record.terms import Mode
 from results.record.verdict import Evidence
 
@@ -46,13 +46,14 @@ FILES = ("metadata-log", "state-change-log")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """An acknowledged record.
+    """An acknowledged record, or one that a reader was given all the same.
 
     Attributes:
         value: What it holds.
         offset: Where it stood, -1 if unknown.
         sent_ns, acked_ns: When its send began and ended, -1 if unknown.
         weak: Whether its send asked for less than all acknowledgements.
+        acked: Whether it was acknowledged.
     """
 
     value: int
@@ -60,6 +61,12 @@ class Acked:
     sent_ns: int
     acked_ns: int
     weak: bool = False
+    acked: bool = True
+
+    @property
+    def took(self) -> str:
+        """What its leader is known to have done with it."""
+        return "acknowledged" if self.acked else "wrote"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +137,13 @@ def leads_on(group: Group, before: Leader, after: Leader) -> bool:
 
 
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
-    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
+    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of.
+
+    Of a record that nobody acknowledged: who may have written it, by its copies if there are any.
+    """
+    copied = frozenset() if record.acked else epochs_of(group, record.value)
+    if wrote := tuple(each for each in group.view(_claims) if each.epoch in copied):
+        return wrote
     written = written_epochs(group, record.offset, record.value)
     left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
     if not written and (shown := taken(group, record.value)):

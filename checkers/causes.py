@@ -84,8 +84,8 @@ def cause_of_loss(
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
     if not nodes:
-        return f"no leader was seen, so the record does not show who acknowledged {what}"
-    told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
+        return f"no leader was seen, so the record does not show who {record.took} {what}"
+    told = f"{' or '.join(nodes)} {record.took} {what} ({acks})"
     if len(nodes) > 1 or by[0].broker < 0:
         return f"{told}; the record does not show who it was, and so not why it is gone"
     if by[0].epoch < 0:
@@ -97,7 +97,7 @@ def cause_of_loss(
 
 def _on_disks(group: Group, record: Acked) -> str:
     """Say so if every replica lost the record with its disk, or may have."""
-    disks = lost_on_disks(group, record.offset, record.acked_ns)
+    disks = lost_on_disks(group, record.offset, max(record.sent_ns, record.acked_ns))
     doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
     if doubtful:
         return f"; {doubtful[0]}, and the record does not show whether it did"
@@ -130,7 +130,7 @@ def _by_election(
     alone = _alone(group, record, first) if len(by) == 1 else ""
     clauses = [
         f"{first.node} led{alone} in epoch {epochs}",
-        f"acknowledged {'it' if only else what} ({acks}){fault.meanwhile}",
+        f"{record.took} {'it' if only else what} ({acks}){fault.meanwhile}",
         *fault.clauses,
     ]
     notes = [*fault.notes]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from checkers import lost_write
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
 from checkers.facts import Absence, Disturbance, RunFacts
@@ -106,3 +107,30 @@ def test_where_all_leaders_were_away_another_one_acknowledged_it() -> None:
     assert "n1 or an unknown leader acknowledged it" in loss(
         away, led, replica_records=alike((0, A), (0, C)), sent_ns=5 * S, acked_ns=6 * S
     )
+
+
+def test_what_nobody_acknowledged_was_written_by_whom_its_copy_names() -> None:
+    read = {**told(B, 1, op=9, at=10 * S), "leader_epoch": 1, "isolation": "read_committed"}
+    send = {**ack(B, None, op=1, at=2 * S), "invoke_ns": S, "txn_id": 1}
+
+    def lost(**changes: object) -> tuple[str, str]:
+        judged = group(
+            facts(plan={"workload": "txn"}, collected_nodes=frozenset(NODES),
+                  witnessed=frozenset({1})),
+            leadership=[leads(1, 0, at=S // 2), leads(1, 0, at=4 * S), metadata("n2", 1, 0, 3.5),
+                        metadata("n3", 1, 0, 3.5), leads(2, 1, at=5 * S), leads(2, 1, at=20 * S),
+                        leads(3, 2, at=25 * S), leads(3, 2, at=40 * S)],
+            sends=[{**send, **changes}], polls=[read], truncations=[cut("n2"), cut("n1")],
+            replica_records=alike((0, A), (2, C)), replica_states=ENDS,
+        )  # fmt: skip
+        (anomaly,) = lost_write.CHECKER.check(judged).anomalies
+        return anomaly.sentence.partition(", is in")[0], anomaly.cause
+
+    assert lost(acked=False, outcome="info") == (
+        "value 4294967298, sent to log-0-0 in op 1, whose transaction committed though it got no"
+        " answer (written by n2, leader of epoch 1)",
+        "n2 led in epoch 1, wrote it (acks=all), and n3 was elected in epoch 2 without it",
+    )
+    sentence, cause = lost(acked=True, outcome="ok")
+    assert "acknowledged at an unknown offset" in sentence
+    assert "acknowledged it (acks=all)" in cause
