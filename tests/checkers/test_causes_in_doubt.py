@@ -1,15 +1,17 @@
 """Causes where rows leave more than one answer: nobody is named for what another may have done."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from checkers import lost_write
+from checkers import corrupt_record, lost_write, phantom
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
 from checkers.facts import Absence, Disturbance, RunFacts
 from checkers.group import Group
+from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, facts, group, leads, log, state
-from tests.checkers.reason_rows import NODES, told
+from tests.checkers.reason_rows import NODES, READ, reason, told
 from tests.checkers.reasons import look, metadata
 
 KILLED = Disturbance(
@@ -134,3 +136,49 @@ def test_what_nobody_acknowledged_was_written_by_whom_its_copy_names() -> None:
     sentence, cause = lost(acked=True, outcome="ok")
     assert "acknowledged at an unknown offset" in sentence
     assert "acknowledged it (acks=all)" in cause
+
+
+TWO = [leads(1, 0, at=S // 2), leads(1, 0, at=4 * S), leads(2, 1, at=6 * S), leads(2, 1, at=30 * S),
+       metadata("n1", 2, 1, 9)]  # fmt: skip
+EITHER = "n1 or n2, each of which may have led then,"
+
+
+def damaged(*polls: Row, second_at: int) -> str:
+    kept = [{**row, "damage": 0} for row in alike((0, A), (1, B))]
+    sends = [ack(A, 0, op=1, at=S), ack(B, 1, op=2, at=second_at)]
+    read = [{"damage": 0, "leader_epoch": 0, **each} for each in polls]
+    known = replace(READ, contents_known=True)
+    judged = group(known, leadership=TWO, sends=sends, polls=read, replica_records=kept,
+                   replica_states=ENDS)  # fmt: skip
+    return reason(corrupt_record.CHECKER, judged)
+
+
+def test_what_an_op_was_given_later_does_not_say_who_gave_it_what_came_before() -> None:
+    first, later = told(A, 0, at=2 * S, damage=1), told(A, 0, op=10, at=12 * S, damage=1)
+    beside = told(B, 1, op=10, at=12 * S, leader_epoch=1)
+    assert EITHER in damaged(first, later, beside, second_at=10 * S)
+    one = {"at": 9 * S, "invoke_ns": 2 * S}
+    within = damaged(
+        told(A, 0, damage=1, **one), told(B, 1, mop=1, leader_epoch=1, **one), second_at=8 * S
+    )
+    assert EITHER in within
+    # Its own epoch does.
+    own = told(A, 0, damage=1, leader_epoch=1, **one)
+    assert "n2, leader of epoch 1, or the client" in damaged(own, second_at=8 * S)
+
+
+def test_who_gave_a_phantom_led_before_it_was_read() -> None:
+    def cause(*cuts: Row) -> str:
+        judged = group(
+            READ, leadership=TWO, sends=[ack(A, 0, at=S), ack(B, 1, op=2, at=10 * S)],
+            polls=[told(pack_value(1, 77), 1, at=2 * S, leader_epoch=0)], truncations=[*cuts],
+            replica_records=alike((0, A), (1, B)), replica_states=ENDS,
+        )  # fmt: skip
+        return reason(phantom.CHECKER, judged)
+
+    assert cause(cut("n1")) == (
+        f"{EITHER} or the client gave it to the reader, or it was stored there and is gone, as n1"
+        " may have lost its log from offset 1 on: the logs hold value 4294967298 there; no recorded"
+        " client sent it"
+    )
+    assert cause().startswith(f"{EITHER} or the client gave it to the reader: the logs hold")
