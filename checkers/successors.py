@@ -38,6 +38,7 @@ from checkers.columns import NONE, equal, ints, present, select, within
 from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, Leader
+from checkers.witnesses import not_earlier, truncations_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,10 +297,12 @@ def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, la
     if isr is not None and then.broker not in isr:
         return ", an eligible leader replica (KIP-966),"
     if last and had(group, record, then.node):
-        cut = cut_at(group, record, then.node)
-        if cut is None:
+        cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
+        own = [each for each in cuts if each.node == then.node]
+        starts = sorted({each.from_offset for each in not_earlier(group, own, record.sent_ns)})
+        if not starts:
             return ", which had held it,"
-        return f", which had truncated its log at offset {cut},"
+        return f", which had truncated its log at offset {' or '.join(map(str, starts))},"
     told = reported_isrs(group, leader, range(leader.epoch, then.epoch))
     isrs = [isr for _, seen_ns, isr in told if seen_ns < then.told_ns]
     if isr is None and isrs and then.broker not in isrs[-1]:

@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from checkers import corrupt_record, lost_write, phantom
+from checkers import (
+    committed_truncation,
+    corrupt_record,
+    log_divergence,
+    log_end_regression,
+    lost_write,
+    phantom,
+)
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
 from checkers.facts import Absence, Disturbance, RunFacts
 from checkers.group import Group
+from checkers.protocol import Proved
+from checkers.replica_reasons import fate
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, facts, group, leads, log, state
 from tests.checkers.reason_rows import NODES, READ, reason, told
-from tests.checkers.reasons import look, metadata
+from tests.checkers.reasons import STOPPED, announced, cause, look, metadata, written
 
 KILLED = Disturbance(
     kind="kill", begun_ns=2 * S, confirmed_ns=5 * S // 2, healing_ns=20 * S, ended_ns=21 * S,
@@ -34,8 +43,8 @@ def alike(*records: tuple[int, int]) -> list[Row]:
 
 
 def loss(
-    on: RunFacts, led: Sequence[Row], /, *, sent_ns: int = S - 5, acked_ns: int = S,
-    weak: bool = True, **rows: list[Row],
+    on: RunFacts, led: Sequence[Row], /, *, span: tuple[int, int] = (S - 5, S), weak: bool = True,
+    **rows: list[Row],
 ) -> str:  # fmt: skip
     """Why B is gone, which was acknowledged at offset 1."""
     given: dict[str, list[Row]] = {
@@ -46,7 +55,7 @@ def loss(
         **rows,
     }
     judged: Group = group(on, leadership=[*led], **given)
-    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
+    record = Acked(value=B, offset=1, sent_ns=span[0], acked_ns=span[1], weak=weak)
     return cause_of_loss(judged, record, acknowledgers(judged, record))
 
 
@@ -86,18 +95,18 @@ def test_an_epoch_that_nobody_told_of_may_have_had_the_leader() -> None:
         absences=(Absence(node="n1", from_ns=2 * S, until_ns=40 * S),),
     )
     led = [leads(1, 0, at=S), leads(3, 2, at=10 * S), leads(3, 2, at=30 * S)]
-    logs, span = alike((0, A), (2, C)), {"sent_ns": 5 * S, "acked_ns": 6 * S}
+    logs, span = alike((0, A), (2, C)), (5 * S, 6 * S)
     unknown = (
         "an unknown leader acknowledged it (acks=1); the record does not show who it was, and so"
         " not why it is gone"
     )
-    assert loss(away, led, replica_records=logs, **span) == unknown
+    assert loss(away, led, replica_records=logs, span=span) == unknown
     # Nobody knew of that epoch by then, and all of the one before afterwards.
     older = [metadata(node, 1, 0, 7) for node in NODES]
-    assert "n1 or an unknown" in loss(away, [*led, *older], replica_records=logs, **span)
+    assert "n1 or an unknown" in loss(away, [*led, *older], replica_records=logs, span=span)
     # The controllers wrote down that it had none.
     none = [metadata("n2", -1, 1, 8)]
-    assert "n3 ack" in loss(away, [*led, *none], replica_records=logs, **span)
+    assert "n3 ack" in loss(away, [*led, *none], replica_records=logs, span=span)
 
 
 def test_where_all_leaders_were_away_another_one_acknowledged_it() -> None:
@@ -107,7 +116,7 @@ def test_where_all_leaders_were_away_another_one_acknowledged_it() -> None:
     )
     led = [leads(1, 0, at=S), *(metadata(node, 1, 0, at) for node in NODES for at in (2, 7))]
     assert "n1 or an unknown leader acknowledged it" in loss(
-        away, led, replica_records=alike((0, A), (0, C)), sent_ns=5 * S, acked_ns=6 * S
+        away, led, replica_records=alike((0, A), (0, C)), span=(5 * S, 6 * S)
     )
 
 
@@ -129,13 +138,15 @@ def test_what_nobody_acknowledged_was_written_by_whom_its_copy_names() -> None:
         return anomaly.sentence.partition(", is in")[0], anomaly.cause
 
     assert lost(acked=False, outcome="info") == (
-        "value 4294967298, sent to log-0-0 in op 1, whose transaction committed though it got no"
-        " answer (written by n2, leader of epoch 1)",
+        (
+            "value 4294967298, sent to log-0-0 in op 1, whose transaction committed though it got"
+            " no answer (written by n2, leader of epoch 1)"
+        ),
         "n2 led in epoch 1, wrote it (acks=all), and n3 was elected in epoch 2 without it",
     )
-    sentence, cause = lost(acked=True, outcome="ok")
+    sentence, told_of = lost(acked=True, outcome="ok")
     assert "acknowledged at an unknown offset" in sentence
-    assert "acknowledged it (acks=all)" in cause
+    assert "acknowledged it (acks=all)" in told_of
 
 
 TWO = [leads(1, 0, at=S // 2), leads(1, 0, at=4 * S), leads(2, 1, at=6 * S), leads(2, 1, at=30 * S),
@@ -168,7 +179,7 @@ def test_what_an_op_was_given_later_does_not_say_who_gave_it_what_came_before() 
 
 
 def test_who_gave_a_phantom_led_before_it_was_read() -> None:
-    def cause(*cuts: Row) -> str:
+    def why(*cuts: Row) -> str:
         judged = group(
             READ, leadership=TWO, sends=[ack(A, 0, at=S), ack(B, 1, op=2, at=10 * S)],
             polls=[told(pack_value(1, 77), 1, at=2 * S, leader_epoch=0)], truncations=[*cuts],
@@ -176,9 +187,86 @@ def test_who_gave_a_phantom_led_before_it_was_read() -> None:
         )  # fmt: skip
         return reason(phantom.CHECKER, judged)
 
-    assert cause(cut("n1")) == (
+    assert why(cut("n1")) == (
         f"{EITHER} or the client gave it to the reader, or it was stored there and is gone, as n1"
         " may have lost its log from offset 1 on: the logs hold value 4294967298 there; no recorded"
         " client sent it"
     )
-    assert cause().startswith(f"{EITHER} or the client gave it to the reader: the logs hold")
+    assert why().startswith(f"{EITHER} or the client gave it to the reader: the logs hold")
+
+
+EARLIER = [look("n2", 5, 1, mark=0), look("n2", 3, 2, mark=3)]
+"""What n2's truncation at offset 3 did."""
+TWENTY = [(0, pack_value(1, number)) for number in range(1, 21)]
+
+
+def shortened(*ends: Row, cuts: Sequence[Row] = (cut("n2", 3),)) -> Group:
+    """n2 lacks the end of what it had announced."""
+    seen = [look("n2", 20, 10, mark=20), look("n2", 12, 11, mark=12), look("n2", 12, 20, mark=12)]
+    held = {"n1": TWENTY, "n2": TWENTY[:12], "n3": TWENTY}
+    return group(
+        STOPPED, leadership=[announced(2, 0, 20, 10), announced(2, 0, 12, 11)],
+        replica_records=[row for node, records in held.items() for row in log(node, *records)],
+        replica_states=[*(state(node, len(each)) for node, each in held.items()), *ends, *seen],
+        truncations=[*cuts],
+    )  # fmt: skip
+
+
+def test_a_truncation_that_was_seen_earlier_took_nothing_later() -> None:
+    befell = "n2's log ended at 20 at 10.000 s and at 12 at 11.000 s, without a truncation that was"
+    line = "n2 truncated its log from offset 3 on (told to)"
+    for on, words in (
+        (shortened(*EARLIER), befell),
+        (shortened(), line),
+        (shortened(*EARLIER, cuts=[cut("n2", 3), cut("n2", 3)]), line),
+    ):
+        assert fate(on, "n2", 12).startswith(words)
+        told = cause(committed_truncation.CHECKER, on)
+        assert told.startswith(words)
+        assert isinstance(told, Proved)
+        assert (line in cause(log_end_regression.CHECKER, on)) is (words == line)
+    either = shortened(cuts=[cut("n2", 3), cut("n2", 7)])
+    assert fate(either, "n2", 12) == f"{line}, or {line.replace('3', '7')}"
+    assert not isinstance(cause(committed_truncation.CHECKER, either), Proved)
+
+
+def test_who_keeps_an_older_record_did_not_cut_it_off_before_it_was_written() -> None:
+    values = [pack_value(1, 20 + number) for number in range(7)]
+    base = [*zip((0, 0, 0, 2, 2), values, strict=False)]
+    older, newer = [*base, (2, values[5])], [*base, (3, values[6])]
+
+    def told(*ends: Row) -> str:
+        judged = group(
+            STOPPED, leadership=[leads(1, 0, at=S), leads(2, 2, at=5 * S), leads(1, 3, at=12 * S),
+                                 leads(1, 3, at=30 * S), written(1, 3, 9, 1, 2, 3)],
+            replica_records=[*log("n1", *newer), *log("n2", *newer), *log("n3", *older)],
+            truncations=[cut("n3", 3)],
+            replica_states=[*(state(node, 6, 6) for node in NODES), *ends, look("n3", 6, 10),
+                            look("n3", 6, 20)],
+        )  # fmt: skip
+        return cause(log_divergence.CHECKER, judged).partition("wrote there; ")[2]
+
+    assert told(look("n3", 4, 2), look("n3", 3, 4.5)) == (
+        "n3 kept the older record of epoch 2: it recorded no truncation when it followed that"
+        " leader"
+    )
+    assert told().startswith("n3 recorded that it cut its log from 3 on, and yet holds")
+
+
+def test_a_truncation_of_before_the_send_is_not_the_next_leaders() -> None:
+    copy = [row for node in ("n1", "n2")
+            for row in log(node, *TWENTY[:7], (0, B), snapshot="step-01")]  # fmt: skip
+    on = group(
+        facts(collected_nodes=frozenset(NODES), step_isrs={"step-01": frozenset(NODES)}),
+        leadership=[leads(1, 0, at=S), leads(1, 0, at=52 * S), metadata("n2", 1, 0, 55),
+                    leads(2, 1, at=60 * S), leads(2, 1, at=90 * S)],
+        sends=[ack(B, 7, at=51 * S)],
+        replica_records=[*alike(*TWENTY[:7], (1, C)), *copy],
+        replica_states=[*(state(node, 8) for node in NODES), look("n2", 5, 1), look("n2", 3, 2),
+                        look("n2", 7, 40), look("n2", 8, 52), look("n2", 7, 58)],
+        truncations=[cut("n2", 3), cut("n2", 7), cut("n1", 7)],
+    )  # fmt: skip
+    record = Acked(value=B, offset=7, sent_ns=50 * S, acked_ns=51 * S)
+    assert "n2, which had truncated its log at offset 7, was elected in epoch 1 without it" in (
+        cause_of_loss(on, record, acknowledgers(on, record))
+    )
