@@ -362,6 +362,12 @@ def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
     )
 
 
+def led_itself(group: Group, who: Acknowledger, span: tuple[int, int]) -> bool:
+    """Tell whether a broker's own answers as the leader of an epoch reach into a time."""
+    reign = _reign(group, who)
+    return reign is not None and reign.from_ns <= span[1] and span[0] <= reign.until_ns
+
+
 def _reign(group: Group, who: Acknowledger) -> _Reign | None:
     told = group.view(_answers).get(who.node)
     return told.reigns.get(who.epoch) if told else None
