@@ -21,7 +21,7 @@ from checkers.acknowledger import (
     read_whole,
 )
 from checkers.changes import NEVER_NS
-from checkers.columns import NONE, ints
+from checkers.columns import NONE, equal, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
 from checkers.findings import seconds
@@ -97,11 +97,39 @@ def cause_of_loss(
 
 def _on_disks(group: Group, record: Acked) -> str:
     """Say so if every replica lost the record with its disk, or may have."""
-    disks = lost_on_disks(group, record.offset, max(record.sent_ns, record.acked_ns))
+    since_ns = max(record.sent_ns, record.acked_ns)
+    disks = lost_on_disks(group, record.offset, since_ns)
+    if disks and _replaced_ns(group, record) < _first_loss_ns(group, record, since_ns):
+        return ""
     doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
     if doubtful:
         return f"; {doubtful[0]}, and the record does not show whether it did"
     return f", and faults cut each replica's log off below it ({', '.join(disks)})" * bool(disks)
+
+
+def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
+    """Return when the first fault began that may have taken a record from a disk."""
+    begun = [
+        each.began_ns
+        for each in group.facts.disk_losses
+        if each.concerns(group.topic, group.partition)
+        and each.first_taken <= record.offset
+        and each.until_ns >= since_ns
+    ]
+    return min(begun, default=NONE)
+
+
+def _replaced_ns(group: Group, record: Acked) -> int:
+    """Return when another value was first known to stand where a record had stood."""
+    known = [NEVER_NS]
+    for name in ("sends", "polls"):
+        rows = group.table(name)
+        ended = ints(rows, "complete_ns")
+        other = (ints(rows, "offset") == record.offset) & (ints(rows, "value") != record.value)
+        other &= (record.offset >= 0) & (ended >= record.sent_ns)
+        other &= equal(rows, "acked", True) if name == "sends" else other  # noqa: FBT003 - a value
+        known.append(int(ended[other].min(initial=NEVER_NS)))
+    return min(known)
 
 
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:

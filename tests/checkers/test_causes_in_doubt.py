@@ -13,7 +13,7 @@ from checkers import (
 )
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
-from checkers.facts import Absence, Disturbance, RunFacts
+from checkers.facts import Absence, DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
 from checkers.protocol import Proved
 from checkers.replica_reasons import fate
@@ -147,6 +147,29 @@ def test_what_nobody_acknowledged_was_written_by_whom_its_copy_names() -> None:
     sentence, told_of = lost(acked=True, outcome="ok")
     assert "acknowledged at an unknown offset" in sentence
     assert "acknowledged it (acks=all)" in told_of
+
+
+def test_what_was_overwritten_before_the_disks_were_hit_went_otherwise() -> None:
+    hit = DiskLoss(nodes=frozenset(NODES), topic="log-0", partition=0, end_after=1, end_before=2,
+                   until_ns=32 * S, began_ns=30 * S, healed_ns=40 * S,
+                   excuse="power-loss")  # fmt: skip
+    dark = facts(collected_nodes=frozenset(NODES), disk_losses=(hit,), absences=(AWAY,))
+    short, reads = alike((4, A)), [{**told(C, 1, op=9, at=16 * S), "leader_epoch": 5}]
+    later = [*LED, leads(2, 6, at=50 * S)]
+    by_disks = "n1 acknowledged it (acks=1), and faults cut each replica's log off below it"
+    by_election = (
+        "n1 led in epoch 4, acknowledged it (acks=1), and n2 was elected in epoch 5; whether it had"
+        " the record is not known"
+    )
+    sends = [ack(A, 0), ack(B, 1, op=2, acks="1")]
+    for polls, words in (
+        (reads, by_election),
+        ([{**reads[0], "complete_ns": 51 * S}], by_disks),
+        ([], by_disks),
+    ):
+        told_of = loss(dark, later, sends=sends, polls=polls, replica_records=short)
+        assert told_of.startswith(words)
+    assert loss(dark, later, replica_records=short) == by_election
 
 
 TWO = [leads(1, 0, at=S // 2), leads(1, 0, at=4 * S), leads(2, 1, at=6 * S), leads(2, 1, at=30 * S),
