@@ -21,6 +21,7 @@ from checkers.acknowledger import (
     read_whole,
 )
 from checkers.changes import NEVER_NS
+from checkers.client_reasons import sent
 from checkers.columns import NONE, equal, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
@@ -31,6 +32,7 @@ from checkers.successors import (
     Next,
     elected,
     gave_on,
+    grew_between,
     had,
     isr_before,
     leaders_of,
@@ -179,11 +181,17 @@ def _by_election(
 
 
 def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
-    """Say so if the ISR was the leader alone, as was told last before the send and first after."""
+    """Say so if the ISR was the leader alone, as was told last before the send and first after.
+
+    Nobody told of a larger one in between, and the controllers wrote none down afterwards.
+    """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
-    before = [isr for _, seen_ns, isr in told if seen_ns <= record.sent_ns]
-    after = [isr for asked_ns, _, isr in told if asked_ns >= record.acked_ns >= 0]
-    return " alone" if before[-1:] == after[:1] == [{leader.broker}] else ""
+    before = [each for each in told if each[1] <= record.sent_ns]
+    after = [each for each in told if each[0] >= record.acked_ns >= 0]
+    mine = {leader.broker}
+    if not before or not after or not before[-1][2] == after[0][2] == mine:
+        return ""
+    return "" if grew_between(group, leader, before[-1][1], after[0][0]) else " alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +231,7 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         return _Befell()
     fault = max(sure or hits, key=lambda each: each.confirmed_ns)
     until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.begun_ns
-    words = _when(record, fault)
+    words = _when(group, record, fault)
     away_until_ns = until_ns if sure and fault.kind in _AWAY else -1
     if fault.confirmed_ns <= record.sent_ns:
         under = fault.kind in _MEANWHILE and record.acked_ns <= until_ns
@@ -239,11 +247,19 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
     return _Befell(clauses=(words,), notes=notes if over else (), away_until_ns=away_until_ns)
 
 
-def _when(record: Acked, fault: Disturbance) -> str:
-    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then."""
+def _when(group: Group, record: Acked, fault: Disturbance) -> str:
+    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then.
+
+    An op of several sends ended with the last of them, and a transaction with its commit.
+    """
     if fault.begun_ns > record.acked_ns:
-        after_ns = fault.confirmed_ns - record.acked_ns
-        return f"{BEFELL[fault.kind]} within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+        send = sent(group, record.value)
+        alone = send is None or (
+            not send.in_txn and int((ints(group.table("sends"), "op_id") == send.op_id).sum()) == 1
+        )
+        after_ns = fault.confirmed_ns - (record.acked_ns if alone else record.sent_ns)
+        within = f"within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+        return f"{BEFELL[fault.kind]} {within}{'' if alone else ' of the send'}"
     if fault.confirmed_ns <= record.acked_ns and fault.healing_ns <= record.acked_ns:
         return ""
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from checkers import (
     committed_truncation,
     corrupt_record,
@@ -170,6 +172,61 @@ def test_what_was_overwritten_before_the_disks_were_hit_went_otherwise() -> None
         told_of = loss(dark, later, sends=sends, polls=polls, replica_records=short)
         assert told_of.startswith(words)
     assert loss(dark, later, replica_records=short) == by_election
+
+
+def test_a_fault_is_counted_from_the_send_where_the_op_ended_later() -> None:
+    late = replace(KILLED, begun_ns=121 * S // 10, confirmed_ns=124 * S // 10)
+    killed = facts(collected_nodes=frozenset(NODES), disturbances=(late,))
+    led = [leads(1, 4, at=S // 2), leads(1, 4, at=12 * S), metadata("n2", 1, 4, 13.5),
+           leads(2, 5, at=15 * S)]  # fmt: skip
+    mine = {**ack(B, 1, op=2, acks="1", at=12 * S), "invoke_ns": S}
+    beside = {**mine, "value": pack_value(1, 9), "offset": 7, "mop": 1}
+    for sends, when in (
+        ([mine], "within 0.4 s, and"),
+        ([mine, beside], "within 11.4 s of the send, and"),
+        ([{**mine, "txn_id": 2}], "within 11.4 s of the send, and"),
+    ):
+        assert when in loss(killed, led, sends=sends, span=(S, 12 * S))
+
+
+def told_isr(at_s: float, *isr: int) -> Row:
+    return {**metadata("n1", 1, 4, at_s, *isr), "source": "metadata"}
+
+
+@pytest.mark.parametrize(
+    ("between", "alone"),
+    [
+        ([], True),
+        ([metadata("n2", 1, 4, 14, 1, 2, 3)], False),
+        ([metadata("n2", 1, 4, 14, 1)], True),
+        ([written(1, 4, 10, 1, 2, 3), written(1, 4, 11, 1)], True),
+        ([written(1, 4, 10, 1), written(1, 4, 11, 1, 2, 3), written(1, 4, 12, 1)], False),
+    ],
+)
+def test_a_leader_led_alone_only_if_nobody_told_of_others(
+    between: list[Row], alone: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:  # fmt: skip
+    led = [leads(1, 4, at=S // 2), leads(1, 4, at=30 * S), leads(2, 5, at=40 * S),
+           told_isr(1, 1), told_isr(30, 1), *between]  # fmt: skip
+    whole = loss(READ, led, span=(15 * S - 5, 15 * S), weak=False)
+    assert ("n1 led alone in epoch 4" in whole) is alone
+
+
+def test_the_isr_before_an_election_is_what_all_copies_of_the_controllers_log_have() -> None:
+    def of(node: str, row: Row) -> Row:
+        return {**row, "observer": node}
+
+    first = [of(node, written(1, 4, 10, 1, 2, 3)) for node in NODES]
+    then = [of(node, written(2, 5, 12, 2, 3)) for node in ("n2", "n3")]
+    led = [leads(1, 4, at=S // 2), leads(2, 5, at=8 * S), leads(2, 5, at=30 * S), *first, *then]
+    eligible = "n2, an eligible leader replica (KIP-966), was elected in epoch 5 without it"
+    alone = written(1, 4, 11, 1)
+    assert "n2 was elected in epoch 5 without it" in loss(READ, [*led, of("n1", alone)])
+    assert eligible not in loss(READ, [*led, of("n1", alone)])
+    assert eligible not in loss(READ, [*led, of("n2", alone)])  # The other copy lacks it.
+    everywhere = [*led, *(of(node, alone) for node in NODES)]
+    assert eligible in loss(READ, everywhere)
+    assert eligible not in loss(replace(READ, quorum_high_watermark=11), everywhere)
 
 
 TWO = [leads(1, 0, at=S // 2), leads(1, 0, at=4 * S), leads(2, 1, at=6 * S), leads(2, 1, at=30 * S),
