@@ -196,9 +196,9 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
     without = len((below & above) - got)
     marker = marker_behind(group, offset, value)
     ends = f"; {marker}" if marker else ""
-    reads = reads_of(group, offset, [value])
     if without:
-        who = server(group, value, reads)
+        given = reads_of(group, offset, [value])
+        who = server(group, value, {op: ended for op, ended in given.items() if op in got})
         many = "one other read" if without == 1 else f"{without} other reads"
         return (
             f"{who} or the client gave it away as committed: {many} (read_committed) went past it"

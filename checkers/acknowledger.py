@@ -13,16 +13,18 @@ follows from what a log lacks.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, Ints, equal, ints, order_of, present, select, texts
+from checkers.disk_losses import replicas_of
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
 from checkers.taken_epochs import taken
-from checkers.written_epochs import written_epochs
+from checkers.written_epochs import epochs_of, written_epochs
 from results.record.terms import Mode
 from results.record.verdict import Evidence
 
@@ -32,8 +34,10 @@ ZOOKEEPER = "zk"
 """Where the controller writes down whom it makes the leader, before that one leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults after which a replica is copied from its beginning."""
-_LOOK_NS = 2_000_000_000
+LOOK_NS = 2_000_000_000
 """A log's end may be so much older than the time that it is noted with: two questions' limits."""
+_GAP = 8
+"""Of so many epochs in a row that nobody told of each may have had a leader."""
 _OF_TIME = 2
 """So many rules are of when a broker led and was there; the others are of what logs have."""
 FILES = ("metadata-log", "state-change-log")
@@ -42,13 +46,14 @@ FILES = ("metadata-log", "state-change-log")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """An acknowledged record.
+    """An acknowledged record, or one that a reader was given all the same.
 
     Attributes:
         value: What it holds.
         offset: Where it stood, -1 if unknown.
         sent_ns, acked_ns: When its send began and ended, -1 if unknown.
         weak: Whether its send asked for less than all acknowledgements.
+        acked: Whether it was acknowledged.
     """
 
     value: int
@@ -56,6 +61,12 @@ class Acked:
     sent_ns: int
     acked_ns: int
     weak: bool = False
+    acked: bool = True
+
+    @property
+    def took(self) -> str:
+        """What its leader is known to have done with it."""
+        return "acknowledged" if self.acked else "wrote"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +76,13 @@ class Acknowledger(Leader):
     @property
     def text(self) -> str:
         """For people: `n1, leader of epoch 4`."""
-        if self.broker < 0:
-            return f"whoever led in epoch {self.epoch}"
-        return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
+        if self.broker >= 0:
+            return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
+        return f"whoever led in epoch {self.epoch}" if self.epoch >= 0 else self.node
+
+
+_UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
+"""A leader of which nobody told: where all others were away or did not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +137,13 @@ def leads_on(group: Group, before: Leader, after: Leader) -> bool:
 
 
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
-    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
+    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of.
+
+    Of a record that nobody acknowledged: who may have written it, by its copies if there are any.
+    """
+    copied = frozenset() if record.acked else epochs_of(group, record.value)
+    if wrote := tuple(each for each in group.view(_claims) if each.epoch in copied):
+        return wrote
     written = written_epochs(group, record.offset, record.value)
     left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
     if not written and (shown := taken(group, record.value)):
@@ -135,7 +156,10 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     )
     led = left
     for number, rule in enumerate(rules):
-        left = [each for each in left if rule(each)] or left  # What rules out all proves nothing.
+        kept = [each for each in left if rule(each)]
+        if left and not kept and not written and number < _OF_TIME:
+            kept = [*left, _UNTOLD]
+        left = kept or left  # What rules out all proves nothing.
         led = left if number < _OF_TIME else led
     return tuple(
         each for each in led if each in left or _may_have_dropped(group, record, each, left)
@@ -207,8 +231,17 @@ def _claims(group: Group) -> list[Acknowledger]:
     logs = [log for copies in group.logs.values() for log in copies.values()]
     written = {epoch for log in logs for epoch in np.unique(log.epochs).tolist() if epoch >= 0}
     # Of an epoch of which only records tell nobody knows who led.
-    unknown = {(NONE, epoch) for epoch in written - {epoch for _, epoch in told}}
+    untold = {*written, *_between(ints(rows, "leader_epoch"))} - {epoch for _, epoch in told}
+    unknown = {(NONE, epoch) for epoch in untold}
     return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted({*told, *unknown})]
+
+
+def _between(told: Ints) -> list[int]:
+    """Return the epochs between others of which no row tells, at most some of each gap."""
+    epochs = np.unique(told[told >= 0]).tolist()
+    return [
+        epoch for one, two in pairwise(epochs) for epoch in range(one + 1, min(two, one + 1 + _GAP))
+    ]
 
 
 def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -305,13 +338,20 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
         decided = told[ZOOKEEPER].lowest_after(record.acked_ns, otherwise=who.epoch)
         if decided < who.epoch and not _reigned(group, record, who):
             return False
-    if who.node not in told or _reigned(group, record, who):
+    if who.broker < 0:
+        return any(_may_know(group, record, each, who.epoch) for each in replicas_of(group))
+    return _reigned(group, record, who) or _may_know(group, record, who.node, who.epoch)
+
+
+def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
+    """Tell whether an epoch may have been the newest that a broker knew, at some time of a send."""
+    told = group.view(_answers).get(node)
+    if told is None:
         return True
-    knew = told[who.node].highest_before(record.sent_ns - KNOWN_NS)
+    knew = told.highest_before(record.sent_ns - KNOWN_NS)
     # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
     early_ns = KNOWN_NS if group.facts.plan.mode is Mode.ZOOKEEPER else 0
-    learned = told[who.node].lowest_after(record.acked_ns + early_ns, otherwise=who.epoch)
-    return knew <= who.epoch <= learned
+    return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
 
 def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -320,6 +360,12 @@ def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
     return reign is not None and (
         reign.from_ns <= record.sent_ns and record.acked_ns <= reign.until_ns
     )
+
+
+def led_itself(group: Group, who: Acknowledger, span: tuple[int, int]) -> bool:
+    """Tell whether a broker's own answers as the leader of an epoch reach into a time."""
+    reign = _reign(group, who)
+    return reign is not None and reign.from_ns <= span[1] and span[0] <= reign.until_ns
 
 
 def _reign(group: Group, who: Acknowledger) -> _Reign | None:
@@ -338,8 +384,8 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     if not known or reign is None or reign.life == NONE or who.node not in group.view(looks):
         return True
     seen_ns, ends = group.view(looks)[who.node]
-    first = np.searchsorted(seen_ns, reign.from_ns + _LOOK_NS)
-    edges = (record.sent_ns, record.acked_ns + _LOOK_NS, reign.until_ns)
+    first = np.searchsorted(seen_ns, reign.from_ns + LOOK_NS)
+    edges = (record.sent_ns, record.acked_ns + LOOK_NS, reign.until_ns)
     sent, later, last = np.searchsorted(seen_ns, edges, side="right")
     before, after = ends[first : min(sent, last)], ends[max(later, first) : last]
     return bool(before.max(initial=0) <= record.offset) and bool(

@@ -21,7 +21,8 @@ from checkers.acknowledger import (
     read_whole,
 )
 from checkers.changes import NEVER_NS
-from checkers.columns import NONE, ints
+from checkers.client_reasons import sent
+from checkers.columns import NONE, equal, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
 from checkers.findings import seconds
@@ -30,6 +31,8 @@ from checkers.protocol import Excuse
 from checkers.successors import (
     Next,
     elected,
+    gave_on,
+    grew_between,
     had,
     isr_before,
     leaders_of,
@@ -81,10 +84,10 @@ def cause_of_loss(
         what: What it is called where it is named first.
     """
     acks = "acks=1" if record.weak else "acks=all"
-    nodes = list(dict.fromkeys(each.node for each in by))
+    nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
     if not nodes:
-        return f"no leader was seen, so the record does not show who acknowledged {what}"
-    told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
+        return f"no leader was seen, so the record does not show who {record.took} {what}"
+    told = f"{' or '.join(nodes)} {record.took} {what} ({acks})"
     if len(nodes) > 1 or by[0].broker < 0:
         return f"{told}; the record does not show who it was, and so not why it is gone"
     if by[0].epoch < 0:
@@ -96,11 +99,39 @@ def cause_of_loss(
 
 def _on_disks(group: Group, record: Acked) -> str:
     """Say so if every replica lost the record with its disk, or may have."""
-    disks = lost_on_disks(group, record.offset, record.acked_ns)
+    since_ns = max(record.sent_ns, record.acked_ns)
+    disks = lost_on_disks(group, record.offset, since_ns)
+    if disks and _replaced_ns(group, record) < _first_loss_ns(group, record, since_ns):
+        return ""
     doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
     if doubtful:
         return f"; {doubtful[0]}, and the record does not show whether it did"
     return f", and faults cut each replica's log off below it ({', '.join(disks)})" * bool(disks)
+
+
+def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
+    """Return when the first fault began that may have taken a record from a disk."""
+    begun = [
+        each.began_ns
+        for each in group.facts.disk_losses
+        if each.concerns(group.topic, group.partition)
+        and each.first_taken <= record.offset
+        and each.until_ns >= since_ns
+    ]
+    return min(begun, default=NONE)
+
+
+def _replaced_ns(group: Group, record: Acked) -> int:
+    """Return when another value was first known to stand where a record had stood."""
+    known = [NEVER_NS]
+    for name in ("sends", "polls"):
+        rows = group.table(name)
+        ended = ints(rows, "complete_ns")
+        other = (ints(rows, "offset") == record.offset) & (ints(rows, "value") != record.value)
+        other &= (record.offset >= 0) & (ended >= record.sent_ns)
+        other &= equal(rows, "acked", True) if name == "sends" else other  # noqa: FBT003 - a value
+        known.append(int(ended[other].min(initial=NEVER_NS)))
+    return min(known)
 
 
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
@@ -123,17 +154,21 @@ def _by_election(
 ) -> str:
     first, then = by[0], next_leader(group, record, by)
     epochs = " or ".join(str(each.epoch) for each in by)
-    fault = _befell(group, record, first, then) if then is not None else _Befell()
+    passed = gave_on(group, record, first, then)
+    fault = _Befell() if then is None or passed else _befell(group, record, first, then)
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
     alone = _alone(group, record, first) if len(by) == 1 else ""
     clauses = [
         f"{first.node} led{alone} in epoch {epochs}",
-        f"acknowledged {'it' if only else what} ({acks}){fault.meanwhile}",
+        f"{record.took} {'it' if only else what} ({acks}){fault.meanwhile}",
         *fault.clauses,
     ]
     notes = [*fault.notes]
+    if passed:
+        giver, op_id = passed
+        clauses.append(f"{giver.text}, still gave it to op {op_id}")
     if then is not None:
-        clauses.append(elected(group, record, first, then))
+        clauses.append(elected(group, record, passed[0] if passed else first, then))
         notes += [*_holders(group, record, first, then)]
         known_ns = fault.away_until_ns
         notes += [*_truncated(group, record, first, then, until_ns=known_ns)]
@@ -146,11 +181,17 @@ def _by_election(
 
 
 def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
-    """Say so if the ISR was the leader alone, as was told last before the send and first after."""
+    """Say so if the ISR was the leader alone, as was told last before the send and first after.
+
+    Nobody told of a larger one in between, and the controllers wrote none down afterwards.
+    """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
-    before = [isr for _, seen_ns, isr in told if seen_ns <= record.sent_ns]
-    after = [isr for asked_ns, _, isr in told if asked_ns >= record.acked_ns >= 0]
-    return " alone" if before[-1:] == after[:1] == [{leader.broker}] else ""
+    before = [each for each in told if each[1] <= record.sent_ns]
+    after = [each for each in told if each[0] >= record.acked_ns >= 0]
+    mine = {leader.broker}
+    if not before or not after or not before[-1][2] == after[0][2] == mine:
+        return ""
+    return "" if grew_between(group, leader, before[-1][1], after[0][0]) else " alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +231,7 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         return _Befell()
     fault = max(sure or hits, key=lambda each: each.confirmed_ns)
     until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.begun_ns
-    words = _when(record, fault)
+    words = _when(group, record, fault)
     away_until_ns = until_ns if sure and fault.kind in _AWAY else -1
     if fault.confirmed_ns <= record.sent_ns:
         under = fault.kind in _MEANWHILE and record.acked_ns <= until_ns
@@ -206,11 +247,19 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
     return _Befell(clauses=(words,), notes=notes if over else (), away_until_ns=away_until_ns)
 
 
-def _when(record: Acked, fault: Disturbance) -> str:
-    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then."""
+def _when(group: Group, record: Acked, fault: Disturbance) -> str:
+    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then.
+
+    An op of several sends ended with the last of them, and a transaction with its commit.
+    """
     if fault.begun_ns > record.acked_ns:
-        after_ns = fault.confirmed_ns - record.acked_ns
-        return f"{BEFELL[fault.kind]} within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+        send = sent(group, record.value)
+        alone = send is None or (
+            not send.in_txn and int((ints(group.table("sends"), "op_id") == send.op_id).sum()) == 1
+        )
+        after_ns = fault.confirmed_ns - (record.acked_ns if alone else record.sent_ns)
+        within = f"within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+        return f"{BEFELL[fault.kind]} {within}{'' if alone else ' of the send'}"
     if fault.confirmed_ns <= record.acked_ns and fault.healing_ns <= record.acked_ns:
         return ""
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"

@@ -247,14 +247,17 @@ def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowl
     """
     if followers_serve(group):
         return ()
-    mine = sent(group, value)
-    ended_ns, since_ns = max(reads.values(), default=NONE), mine.sent_ns if mine else NONE
+    send = sent(group, value)
+    ended_ns, since_ns = max(reads.values(), default=NONE), send.sent_ns if send else NONE
     if len(reads) == 1:
         since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
     led, polls = led_between(group, since_ns, ended_ns), group.table("polls")
-    given = ints(polls, "leader_epoch")[np.isin(ints(polls, "op_id"), list(reads))]
-    newest = int(given.max(initial=NONE))  # Who serves a record of an epoch knows of that epoch.
-    return tuple(each for each in led if each.epoch < 0 or each.epoch >= newest) or led
+    # Another answer to the same op may have come from a later leader.
+    mine = np.isin(ints(polls, "op_id"), list(reads)) & (ints(polls, "value") == value)
+    given = ints(polls, "leader_epoch")[mine]
+    epoch = int(given.min()) if len(given) else NONE
+    # Who serves a record of an epoch knows of that epoch.
+    return tuple(each for each in led if each.epoch < 0 or each.epoch >= epoch) or led
 
 
 def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:

@@ -142,7 +142,9 @@ def _was_cut(group: Group, reign: Reign) -> str:
         for each in group.facts.inner_cuts
         if (each.topic, each.partition, each.node) == (reign.topic, reign.partition, reign.node)
     ]
-    return f"; {reign.node} cut its copy from offset {min(starts)} on" if starts else ""
+    told = ", or from ".join(str(start) for start in sorted({*starts}))
+    untimed = "at a time that is not recorded"
+    return f"; {reign.node} cut its copy from offset {told} on, {untimed}" if starts else ""
 
 
 CHECKER = Checker(

@@ -45,7 +45,7 @@ from checkers.replica_reasons import (
 )
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import Truncation, holds, truncations_of
+from checkers.witnesses import Truncation, holds, not_earlier, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -367,6 +367,8 @@ def _why(group: Group, found: Anomaly) -> str:
     last, epoch = number_in(found, "last_offset"), number_in(found, "announced_epoch")
     own = f"n{number_in(found, 'announced_by')}" == node
     cuts = _cuts(group, node, first, epoch if own else NONE)
+    if found.evidence.get("before") is None:
+        cuts = not_earlier(group, cuts, number_in(found, "announced_asked_ns"))
     cut_how = ", or ".join(cut_text(each) for each in cuts)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
     if log is not None and at is not None:
@@ -384,7 +386,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if kept:
         told.append(f"{verb(kept, 'holds', 'hold')} all of them")
     if told:
-        return Proved("; ".join(told))
+        words = "; ".join(told)
+        return Proved(words) if len(cuts) <= 1 else words
     return (
         f"no truncation of {node} was recorded there, and no fault hit its disk after it held them,"
         " so the record does not show what made it drop them"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import led_between
+from checkers.acknowledger import led_between, led_itself
 from checkers.columns import NONE, Ints, equal, first_match, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group, ReplicaLog
@@ -58,7 +58,12 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
     reigns = between(group.facts.reigns, (group.topic, group.partition), span)
     decided = {(each.leader, each.epoch) for each in reigns}
     led = led_between(group, *span)
-    led = tuple(each for each in led if (each.broker, each.epoch) in decided) or led
+    # A broker that the controllers had replaced may not have heard of it.
+    led = tuple(
+        each
+        for each in led
+        if (each.broker, each.epoch) in decided or led_itself(group, each, span)
+    ) or led  # fmt: skip
     led = tuple(each for each in led if not 0 <= each.epoch < least)
     if len(led) != 1 or led[0].broker < 0:
         return ""

@@ -236,8 +236,9 @@ CHECKER = Checker(
         explains={**OF_WRITERS, **OF_READERS},
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations",
+            "assignments"),
     check=_check,
     promise=Promise.LOG,
     compares="offsets that clients were given at least twice",
-)
+)  # fmt: skip

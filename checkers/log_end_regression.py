@@ -31,7 +31,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.replica_reasons import cut_text, elected, fate, leader_text, not_yet_ns
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import truncations_of
+from checkers.witnesses import not_earlier, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -150,6 +150,7 @@ def _why(group: Group, found: Anomaly) -> str:
     node, end = str(found.evidence.get("node")), number_in(found, "log_end")
     marked_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
     cuts = [each for each in truncations_of(group, end) if each.node == node]
+    cuts = not_earlier(group, cuts, marked_ns)
     timed = [each for each in cuts if marked_ns <= each.observed_ns]
     untimed = [each for each in cuts if each.observed_ns < 0]
     for each in (*timed, *untimed):

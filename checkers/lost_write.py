@@ -68,6 +68,7 @@ class Loss:
     Attributes:
         from_log, from_read: Where it is missing: the leader's final log, a complete final read.
         weak: Whether its own send asked for less than all acknowledgements.
+        acked: Whether it was acknowledged itself, and not only its transaction committed.
     """
 
     value: int
@@ -80,6 +81,7 @@ class Loss:
     from_log: bool
     from_read: bool
     weak: bool
+    acked: bool
 
 
 def lost_values(group: Group) -> Ints:
@@ -96,15 +98,16 @@ def losses(group: Group) -> list[Loss]:
     columns = ("value", "offset", "op_id", "mop", "process", "invoke_ns", "complete_ns")
     rows = zip(*(ints(sends, name)[lost].tolist() for name in columns), strict=True)
     weak = equal(sends, "acks", "1")[lost]
+    acked = equal(sends, "acked", True)[lost]  # noqa: FBT003 - a value
     return sorted(
         (
             Loss(
                 value=row[0], offset=row[1], op_id=row[2], mop=row[3], process=row[4],
                 sent_ns=row[5], acked_ns=row[6], from_log=bool(log), from_read=bool(read),
-                weak=bool(is_weak),
+                weak=bool(is_weak), acked=bool(told),
             )
-            for row, log, read, is_weak in zip(
-                rows, from_log[lost], from_read[lost], weak, strict=True
+            for row, log, read, is_weak, told in zip(
+                rows, from_log[lost], from_read[lost], weak, acked, strict=True
             )
         ),
         key=lambda loss: (loss.offset, loss.value),
@@ -172,8 +175,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     logs = [log for _, log in sorted(group.logs.get(FINAL, {}).items())]
     found_on = nodes_with(logs, loss.value)
     record = Acked(
-        value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns,
-        weak=loss.weak,
+        value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns,
+        acked_ns=loss.acked_ns if loss.acked else NONE, weak=loss.weak, acked=loss.acked,
     )  # fmt: skip
     by = acknowledgers(group, record)
     proven = loss.from_log and not _broken(group, loss)
@@ -189,11 +192,11 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "op_id": loss.op_id,
         "mop": loss.mop,
         "process": loss.process,
-        "acknowledged_ns": known(loss.acked_ns),
+        "acknowledged_ns": known(record.acked_ns),
         "missing_from_leaders_log": loss.from_log,
         "missing_from_final_read": loss.from_read,
         **evidence_of(by),
-        "leaders_around_then": claims_around(group, loss.acked_ns),
+        "leaders_around_then": claims_around(group, record.acked_ns) if loss.acked else [],
         "final_leader": group.leader.broker if group.leader else None,
         "final_leader_epoch": group.leader.epoch if group.leader else None,
         "replicas": replicas,
@@ -233,6 +236,11 @@ def _shadow(skips: list[int]) -> list[str]:
 
 def _first_clause(group: Group, loss: Loss, by: str) -> str:
     offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
+    if not loss.acked:
+        return (
+            f"{group.facts.name_of(loss.value)}, sent to {group.place} in op {loss.op_id}, whose"
+            f" transaction committed though it got no answer (written by {by})"
+        )
     return (
         f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
         f" at {seconds(loss.acked_ns)} to op {loss.op_id} (by {by})"

@@ -15,6 +15,7 @@ cut.
 import numpy as np
 
 from checkers.client_reasons import (
+    doubt,
     final_logs,
     held_at,
     hold,
@@ -117,11 +118,12 @@ def _why(group: Group, found: Anomaly) -> str:
     instead = held_at(group, offset)
     if not instead:
         return f"{origin}, so a broker stored or served it here; no log that was read holds it"
-    stood = value_at(group, offset)
-    right = others(reads_of(group, offset, [stood]), op_id, what="that")
-    who = server(group, stood, {op_id: number_in(found, "time_ns")})
+    right = others(reads_of(group, offset, [value_at(group, offset)]), op_id, what="that")
+    who = server(group, value, {op_id: number_in(found, "time_ns")})
+    why_not = doubt(group, offset, NONE)
+    stored = f", or it was stored there and is gone, as {why_not}" if why_not else ""
     return (
-        f"{who} or the client gave it to the reader: the logs hold {instead} there"
+        f"{who} or the client gave it to the reader{stored}: the logs hold {instead} there"
         f"{f', and {right}' if right else ''}; {origin}"
     )
 

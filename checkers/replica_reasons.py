@@ -15,7 +15,7 @@ from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
-from checkers.witnesses import Truncation, truncations_of
+from checkers.witnesses import Truncation, not_earlier, truncations_of
 from results.record.terms import Mode
 
 CONTROLLERS_LOG = "metadata-log"
@@ -254,19 +254,21 @@ def fate(group: Group, node: str, offset: int) -> str:
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
     since_ns = had[0] if had is not None else NONE
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
-    cut = next((each for each in cuts if not 0 <= each.observed_ns < since_ns), None)
-    if cut is not None and cut.observed_ns < 0 and later and later[0][1] < cut.from_offset:
-        cut = None  # It went back further than that.
+    cuts = [
+        each for each in not_earlier(group, cuts, since_ns) if not 0 <= each.observed_ns < since_ns
+    ]
+    if later:  # It may have gone back further than a line says.
+        cuts = [each for each in cuts if each.observed_ns >= 0 or each.from_offset <= later[0][1]]
     if had is not None and not later:
         if log is None or log.read_end > offset:
             return ""
-        none = ", and no truncation of it was recorded since" if cut is None else ""
+        none = ", and no truncation of it was recorded since" if not cuts else ""
         return (
             f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
             f" in its {stop_text(group, node, log.read_end if log is not None else offset)}"
         )
-    if cut is not None:
-        return cut_text(cut)
+    if cuts:
+        return ", or ".join(cut_text(each) for each in cuts)
     if had is None:
         return ""
     return (

@@ -12,12 +12,14 @@ log does not call unclean, was an eligible leader replica (KIP-966).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from checkers.acknowledger import (
     FILES,
     KNOWN_NS,
+    LOOK_NS,
     ZOOKEEPER,
     Acked,
     Acknowledger,
@@ -31,9 +33,12 @@ from checkers.acknowledger import (
     shrank,
 )
 from checkers.changes import NEVER_NS
-from checkers.columns import NONE, equal, ints, present, select, within
+from checkers.client_reasons import reads_of, servers
+from checkers.columns import NONE, equal, ints, present, select, texts, within
 from checkers.facts import FINAL
+from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, Leader
+from checkers.witnesses import not_earlier, truncations_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +77,14 @@ def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
     rows = group.table("leadership")
     epochs = ints(rows, "leader_epoch")
     later = np.unique(epochs[(epochs > leader.epoch) & (ints(rows, "leader") >= 0)]).tolist()
-    last = leader
+    last, gave = leader, readers_of(group, record)
     for epoch in later:
         leaders = leaders_of(group, epoch)
         here = Acknowledger(broker=leaders[0], epoch=epoch)
         if len(leaders) == 1 and leads_on(group, last, here):
             last = here
+        elif len(leaders) == 1 and Leader(broker=here.broker, epoch=epoch) in gave:
+            last = here  # Readers got it from that leader: it was lost later.
         elif not all(_kept(group, record, f"n{each}") for each in leaders):
             return _led(group, epoch, leaders)
     return None
@@ -158,23 +165,60 @@ def reported_isrs(
     return sorted(zip(*columns, isrs, strict=True), key=lambda each: each[1])
 
 
+def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> bool:
+    """Tell whether the ISR of a leader alone may have been larger at some time between two."""
+    mine = {leader.broker}
+    rows = group.table("leadership")
+    here = present(rows, "isr") & (ints(rows, "leader_epoch") == leader.epoch)
+    here &= (ints(rows, "asked_ns") >= from_ns) & (ints(rows, "observed_ns") >= 0)
+    here &= ints(rows, "observed_ns") <= until_ns
+    told: list[list[int]] = select(rows, here)["isr"].to_pylist()
+    isrs = [isr for _, _, of, isr in group.view(_written_isrs) if of == leader.epoch and isr]
+    later = isrs[isrs.index(mine) if mine in isrs else 0 :]
+    return any({*isr} - mine for isr in told) or any(isr - mine for isr in later)
+
+
 def isr_before(group: Group, epoch: int) -> set[int] | None:
     """Return the ISR that the metadata log has before the election of an epoch; None: none."""
+    written = group.view(_written_isrs)
+    elections = [place for place, leader, of, _ in written if of == epoch and leader >= 0]
+    before = [each for each in written if elections and each[0] < min(elections)]
+    return before[-1][3] if before else None
+
+
+def _written_isrs(group: Group) -> list[tuple[int, int, int, set[int] | None]]:
+    """Return (place, leader, epoch, ISR) of the controllers' records, in the order of their log.
+
+    Of those that were committed, and that all copies have which reach from before it to behind it.
+    """
     rows = group.table("leadership")
     log = select(rows, equal(rows, "source", "metadata-log") & present(rows, "log_offset"))
-    places, epochs = ints(log, "log_offset"), ints(log, "leader_epoch")
-    elections = places[(epochs == epoch) & (ints(log, "leader") >= 0)]
-    if not len(elections) or not (places < elections.min()).any():
-        return None
-    before = places == places[places < elections.min()].max()
-    isr = select(log, before)["isr"].to_pylist()[0]
-    return None if isr is None else set(isr)
+    columns = (ints(log, name).tolist() for name in ("log_offset", "leader", "leader_epoch"))
+    copies: dict[str, dict[int, tuple[int, int, list[int] | None]]] = {}
+    for node, isr, place, *of in zip(
+        texts(log, "observer"), log["isr"].to_pylist(), *columns, strict=True
+    ):
+        copies.setdefault(node, {})[place] = (of[0], of[1], isr)
+    mark = group.facts.quorum_high_watermark
+    found = []
+    for place in sorted({place for copy in copies.values() for place in copy}):
+        reach = [copy for copy in copies.values() if min(copy) <= place <= max(copy)]
+        leader, epoch, isr = next(copy[place] for copy in reach if place in copy)
+        alike = all(copy.get(place) == (leader, epoch, isr) for copy in reach)
+        if alike and (mark is None or place < mark):
+            found.append((place, leader, epoch, None if isr is None else set(isr)))
+    return found
 
 
 def never_had(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica's log lacks the record in the end, and never lost anything there."""
+    """Tell whether a replica's log lacks the record in the end, and never lost anything there.
+
+    A read that nobody else can have answered says otherwise.
+    """
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
+        return False
+    if any(each.node == node for each in readers_of(group, record)):
         return False
     return (
         log.whole
@@ -182,6 +226,29 @@ def never_had(group: Group, record: Acked, node: str) -> bool:
         and not had(group, record, node)
         and not shrank(group, record, node)
         and cut_at(group, record, node) is None
+    )
+
+
+def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
+    """Return who gave a record to readers, where only one can have, and the first op of each."""
+    found: dict[Leader, int] = {}
+    for op_id, ended_ns in sorted(reads_of(group, record.offset, [record.value]).items()):
+        by = servers(group, record.value, {op_id: ended_ns})
+        if len(by) == 1 and by[0].broker >= 0:
+            found.setdefault(Leader(broker=by[0].broker, epoch=by[0].epoch), op_id)
+    return found
+
+
+def gave_on(
+    group: Group, record: Acked, leader: Leader, then: Next | None
+) -> tuple[Acknowledger, int] | None:
+    """Return who gave a record to a reader last, as a later leader before the next, and the op."""
+    until = then.epoch if then is not None else NEVER_NS
+    gave = readers_of(group, record)
+    between = [each for each in gave if leader.epoch < each.epoch < until]
+    last = max(between, key=lambda each: each.epoch, default=None)
+    return (
+        None if last is None else (Acknowledger(broker=last.broker, epoch=last.epoch), gave[last])
     )
 
 
@@ -227,13 +294,32 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
     last = spared and at_end == (then.broker, then.epoch)
     wrote = spared and overwritten_in(group, record, then.epoch)
-    lacked = last or wrote or never_had(group, record, then.node)
+    lacked, fell = last or wrote or never_had(group, record, then.node), _fell(group, record, then)
     without = " without it" if lacked else "; whether it had the record is not known"
+    if fell:
+        without = f"; whether it had the record is not known: {fell}"
     if then.broker == leader.broker:
         return f"led again in epoch {then.epoch}{without}"
     whence = _whence(group, record, leader, then, last=last)
     verb = "had been elected" if 0 <= then.told_ns <= record.sent_ns else "was elected"
     return f"{then.node}{whence} {verb} in epoch {then.epoch}{without}"
+
+
+def _fell(group: Group, record: Acked, then: Next) -> str:
+    """Return where a leader's log was seen to end before and after it lost a place as the leader.
+
+    Empty: nowhere. Then its log only grew.
+    """
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    later = (ints(rows, "leader_epoch") > then.epoch) & (times >= 0)
+    until_ns = int(times[later].min(initial=NEVER_NS))
+    since_ns = min(then.told_ns, NEVER_NS - LOOK_NS) + LOOK_NS
+    own = [each for each in looks_at(group, then.node) if since_ns <= each[0] <= until_ns]
+    for (one_ns, one), (two_ns, two) in pairwise(own):
+        if one > record.offset >= max(two, 0):
+            return f"its log ended at {one} at {seconds(one_ns)} and at {two} at {seconds(two_ns)}"
+    return ""
 
 
 def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, last: bool) -> str:
@@ -243,10 +329,12 @@ def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, la
     if isr is not None and then.broker not in isr:
         return ", an eligible leader replica (KIP-966),"
     if last and had(group, record, then.node):
-        cut = cut_at(group, record, then.node)
-        if cut is None:
+        cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
+        own = [each for each in cuts if each.node == then.node]
+        starts = sorted({each.from_offset for each in not_earlier(group, own, record.sent_ns)})
+        if not starts:
             return ", which had held it,"
-        return f", which had truncated its log at offset {cut},"
+        return f", which had truncated its log at offset {' or '.join(map(str, starts))},"
     told = reported_isrs(group, leader, range(leader.epoch, then.epoch))
     isrs = [isr for _, seen_ns, isr in told if seen_ns < then.told_ns]
     if isr is None and isrs and then.broker not in isrs[-1]:

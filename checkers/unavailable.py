@@ -47,6 +47,7 @@ from checkers.findings import (
 from checkers.group import Group
 from checkers.group_reasons import served_by
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.replica_reasons import listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly, Words
@@ -260,7 +261,8 @@ def _why(group: Group, found: Anomaly) -> str:
     span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     errors = texts_in(found, "errors")
     worst = errors[0].partition(" x ")[2] if errors else ""
-    leader, alive = served_by(group, span), _alive(group, span)
+    leader = served_by(group, span)
+    alive = _alive(group, span, leader.partition(",")[0])
     locked = _locked(found, leader)
     if not alive:
         nobody = "no broker answered as its leader in that time"
@@ -280,16 +282,24 @@ def _why(group: Group, found: Anomaly) -> str:
     return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing if worst else ''}"
 
 
-def _alive(group: Group, span: tuple[int, int]) -> str:
-    """Say what a leader did in a time that shows that it led; empty if nothing does."""
+def _alive(group: Group, span: tuple[int, int], node: str) -> str:
+    """Say what a leader did in a time that shows that it led; empty if nothing does.
+
+    Args:
+        group: The partition.
+        span: From when to when.
+        node: Who it was; empty if that is not known.
+    """
     rows, polls = group.table("leadership"), group.table("polls")
     times = ints(rows, "observed_ns")
     told = equal(rows, "source", "list-offsets") & (ints(rows, "leader") >= 0)
-    answered = int((told & (times >= span[0]) & (times <= span[1])).sum())
+    told &= equal(rows, "observer", node) | (node == "")
+    answered = told & (times >= span[0]) & (times <= span[1])
+    by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"
     ended = ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
     said = [
-        "answered ListOffsets" if answered else "",
+        f"answered ListOffsets{by}" if answered.any() else "",
         f"gave readers {int(read.sum())} records of it" if read.any() else "",
     ]
     return " and ".join(each for each in said if each)

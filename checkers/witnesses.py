@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from checkers.acknowledger import looks_at
 from checkers.columns import equal, ints, select, texts
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, ReplicaLog
@@ -124,6 +125,29 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
         )
     ]  # fmt: skip
     return sorted(found, key=lambda cut: not cut.led_last)
+
+
+def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
+    """Leave out the truncations without a time that were seen before one.
+
+    The log was seen to go back to just there by then: that was one of that offset.
+    """
+    left = list(cuts)
+    for node in {cut.node for cut in cuts}:
+        ends = [
+            after
+            for (_, before), (at_ns, after) in pairwise(looks_at(group, node))
+            if after < before and at_ns <= since_ns
+        ]
+        for end in ends:
+            same = [
+                cut
+                for cut in left
+                if cut.node == node and cut.from_offset == end and cut.observed_ns < 0
+            ]
+            if same:
+                left.remove(same[0])
+    return left
 
 
 def which_cut(cuts: Sequence[Truncation], offset: int) -> str:

@@ -26,6 +26,16 @@ def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
     return frozenset(epoch for epoch in found if epoch >= 0)
 
 
+def epochs_of(group: Group, value: int) -> frozenset[int]:
+    """Return the leader epochs under which polls and logs have a value, wherever it stood."""
+    values, _, epochs = group.view(_scattered)
+    found = epochs[values == value].tolist() if value >= 0 else []
+    log = group.final_log
+    if log is not None:
+        found += log.epochs[log.values == value].tolist()
+    return frozenset(epoch for epoch in found if epoch >= 0)
+
+
 def _scattered(group: Group) -> _Rows:
     """Return the copies that are not as in the last leader's final log, by value.
 

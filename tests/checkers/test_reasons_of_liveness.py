@@ -26,7 +26,7 @@ from tests.checkers.partition_rows import (
     reasons,
     whole_run,
 )
-from tests.checkers.reasons import written
+from tests.checkers.reasons import metadata, written
 from tests.checkers.test_reigns import reign
 
 CALM = 100
@@ -102,6 +102,23 @@ def test_of_two_leaders_none_is_blamed_alone() -> None:
     two = [*answers(3, 1, 80, 102), *answers(2, 2, 105, 110, 130)]
     told = out(REFUSED, leadership=two)
     assert told.startswith("its leader (n2, leader of epoch 2, or n3, leader of epoch 1")
+
+
+def test_a_leader_that_answers_on_after_its_successors_election_may_be_the_one() -> None:
+    two = (reign(1, 0, 0, 60, topic="log-0"), reign(2, 1, 55, 2000, topic="log-0"))
+    stale = [
+        *answers(1, 0, *range(20, 130, 2)),
+        metadata("n2", 2, 1, 60),
+        metadata("n2", 2, 1, 128),
+    ]
+    who = "its leader (n1, leader of epoch 0, or n2, leader of epoch 1)"
+    for error, did in ((SILENT, "acknowledged nothing"), (REFUSED, f"refused them with {REFUSED}")):
+        told = out(error, about(*two), leadership=stale)
+        assert told.startswith(f"{who}, {did}, though it answered ListOffsets (by n1) meanwhile")
+    heard = [row for row in stale if row["source"] == "metadata" or row["observed_ns"] < 60 * S]
+    after = answers(2, 1, *range(62, 130, 2))
+    told = out(REFUSED, about(*two), leadership=[*heard, *after])
+    assert told.startswith("n2, its leader in epoch 1, refused them")
 
 
 def looks(*ends: int, node: str = "n3") -> list[Row]:
