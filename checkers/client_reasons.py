@@ -83,6 +83,13 @@ def sent(group: Group, value: int) -> Sent | None:
     )
 
 
+def record_at(group: Group, value: int, offset: int) -> Acked:
+    """Return a value as the record that stood at an offset; without a send no time is known."""
+    mine = sent(group, value)
+    times = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
+    return Acked(value=value, offset=offset, sent_ns=times[0], acked_ns=times[1])
+
+
 def _sends_by_value(group: Group) -> Ints:
     return np.argsort(ints(group.table("sends"), "value"), kind="stable")
 

@@ -26,6 +26,7 @@ from checkers.client_reasons import (
     offset_of,
     others,
     reads_of,
+    record_at,
     sent,
     server,
 )
@@ -43,7 +44,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
-from checkers.witnesses import told_cuts, truncations_of
+from checkers.witnesses import by_node, cut_off, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -126,13 +127,14 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
     acks, reads = select(sends, sent_here), select(polls, ints(polls, "offset") == offset)
     told = [f"{group.facts.name_of(value)} ({_who(value, acks, reads)})" for value in values]
     cuts = truncations_of(group, offset)
+    there = [cut for cut in cuts if cut.from_offset == offset]
     anomaly = anomaly_at(
         group,
         NAME,
         sentence="; ".join(
             [
                 f"offset {offset} of {group.place} held {' and '.join(told)}",
-                *told_cuts(cuts, offset),
+                *by_node(there or cuts, offset),
             ]
         ),
         evidence={
@@ -219,9 +221,9 @@ def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
     right = others(reads_of(group, offset, [value]), NONE, what="that")
     right = f", which {right.replace('other ', '').replace(' that', '')}" if right else ""
     if why_not := doubt(group, offset, mine.sent_ns if mine else NONE):
-        cuts = texts_in(found, "truncations")
-        what = cuts[0] if cuts else why_not
-        return f"{', and '.join(told)}; {holders}{stands}; it may have been cut off: {what}"
+        gone = cut_off(group, record_at(group, stray, offset))
+        gone = gone or f"may have been cut off: {why_not}"
+        return f"{', and '.join(told)}; {holders}{stands}; it {gone}"
     return Proved(f"{', and '.join(told)}: {holders}{right}{stands}; no log was cut there")
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acked, Acknowledger, acknowledgers, evidence_of, named, read_whole
+from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
 from checkers.client_reasons import (
     final_logs,
@@ -41,17 +41,16 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
-from checkers.successors import holders, next_leader
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
     claims_around,
     holds,
+    may_have_dropped,
     nodes_with,
     skipped_by,
     told_cuts,
-    truncations_of,
     vanished,
 )
 from results.record.terms import AnomalyClass
@@ -181,8 +180,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     by = acknowledgers(group, record)
     proven = loss.from_log and not _broken(group, loss)
     cause = cause_of_loss(group, record, by) if proven else ""
-    since_ns = loss.sent_ns
-    cuts = truncations_of(group, loss.offset, since_ns=since_ns) if loss.offset >= 0 else []
+    cuts = may_have_dropped(group, record) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
     skips = skipped_by(group, loss.offset)
@@ -211,19 +209,13 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         [
             f"{subject}, {_where(group, loss, found_on, collected=bool(logs))}",
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
-            *told_cuts(cuts, loss.offset, _holders(group, record, by)),
+            *(told_cuts(group, record) if cuts else []),
             *gone,
             *_shadow(skips),
         ]
     )
     anomaly = anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
     return replace(anomaly, cause=cause)
-
-
-def _holders(group: Group, record: Acked, by: Sequence[Acknowledger]) -> set[str]:
-    """Return the nodes that had a record before another leader can have come, as far as is seen."""
-    then = next_leader(group, record, by)
-    return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def _shadow(skips: list[int]) -> list[str]:

@@ -33,6 +33,7 @@ from checkers.client_reasons import (
     others,
     passed_over,
     reads_of,
+    record_at,
     server,
 )
 from checkers.columns import NONE, Mask, equal, ints, select, within
@@ -55,7 +56,7 @@ from checkers.symptoms import SAME_OP
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
-from checkers.witnesses import truncations_of, which_cut
+from checkers.witnesses import cut_off
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -349,8 +350,8 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
     before, value = number_in(found, "previous_value"), number_in(found, "value")
     log = group.final_log
     if before >= 0 and log is not None and not nodes_at(group, stood, before):
-        cuts = which_cut(truncations_of(group, stood), stood)
-        how = f": {cuts}" if cuts else ""
+        gone = cut_off(group, record_at(group, before, stood))
+        how = f": it {gone}" if gone else ""
         return f"{group.facts.name_of(before)}, on which it stood, is in no log that was read{how}"
     if offset == group.log_start and _is_member(group, found) and not found.name.startswith("int"):
         beyond = [each.node for each in final_logs(group) if each.at(stood) is not None]

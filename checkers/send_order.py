@@ -34,6 +34,7 @@ from checkers.client_reasons import (
     nodes_at,
     offset_of,
     reads_of,
+    record_at,
     sent,
     written_by,
 )
@@ -48,7 +49,7 @@ from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
-from checkers.witnesses import truncations_of, which_cut
+from checkers.witnesses import cut_off
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -270,10 +271,9 @@ def _not_there(group: Group, value: int, offset: int) -> str:
         return ""
     if there := offset_of(group, value) + 1:
         return misplaced(group, value, offset, there - 1)
+    if gone := cut_off(group, record_at(group, value, offset)):
+        return f"{name} {gone}"
     mine = sent(group, value)
-    cuts = truncations_of(group, offset, since_ns=mine.sent_ns if mine else -1)
-    if cuts:
-        return f"{name} was cut off: {which_cut(cuts, offset)}"
     if mine and log_with(group, offset, value) is None and not doubt(group, offset, mine.sent_ns):
         return Proved(
             f"{answerer(group, mine.sent_ns, mine.acked_ns)} or {LIBRARY} acknowledged {name} at"
