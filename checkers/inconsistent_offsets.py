@@ -31,6 +31,7 @@ from checkers.client_reasons import (
     server,
 )
 from checkers.columns import NONE, Ints, Mask, equal, ints, repeated, select, unique_pairs, within
+from checkers.cuts import cut_off
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.findings import (
     anomaly_at,
@@ -44,7 +45,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
-from checkers.witnesses import by_node, cut_off, truncations_of
+from checkers.witnesses import by_node, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 

@@ -35,6 +35,7 @@ from checkers.client_reasons import (
     reads_of,
 )
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
+from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
 from checkers.facts import FINAL, RunFacts
@@ -47,10 +48,8 @@ from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
     claims_around,
     holds,
-    may_have_dropped,
     nodes_with,
     skipped_by,
-    told_cuts,
     vanished,
 )
 from results.record.terms import AnomalyClass

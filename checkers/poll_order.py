@@ -37,6 +37,7 @@ from checkers.client_reasons import (
     server,
 )
 from checkers.columns import NONE, Mask, equal, ints, select, within
+from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
@@ -56,7 +57,6 @@ from checkers.symptoms import SAME_OP
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
-from checkers.witnesses import cut_off
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 

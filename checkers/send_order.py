@@ -39,6 +39,7 @@ from checkers.client_reasons import (
     written_by,
 )
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
+from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, seconds
@@ -49,7 +50,6 @@ from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
-from checkers.witnesses import cut_off
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 

@@ -4,8 +4,8 @@ import pytest
 
 from checkers import lost_write
 from checkers.acknowledger import Acked
+from checkers.cuts import cut_off, may_have_dropped
 from checkers.offset_order import CHECKER as OFFSET_ORDER
-from checkers.witnesses import cut_off, may_have_dropped
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, leads, log
 from tests.checkers.reason_rows import READ, reason
