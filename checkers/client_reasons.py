@@ -436,3 +436,16 @@ def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:
     columns = (log.producer_ids, log.producer_epochs, log.sequences)
     producer, epoch, sequence = (int(each[at]) for each in columns)
     return producer, epoch, sequence
+
+
+def fetched_after_ns(group: Group, value: int, op_id: int, until_ns: int) -> int:
+    """Return since when a client may have fetched what an op returned: clients fetch ahead.
+
+    Args:
+        group: The partition.
+        value: What it was given.
+        op_id: Of the read.
+        until_ns: When it ended.
+    """
+    mine = sent(group, value)
+    return max(mine.sent_ns if mine else NONE, _placed_ns(group, op_id, until_ns))

@@ -21,7 +21,7 @@ import numpy as np
 from checkers.acknowledger import Acked, may_be_resent
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
-from checkers.client_reasons import Sent, reads_of, sent, server
+from checkers.client_reasons import Sent, fetched_after_ns, reads_of, sent, server
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -163,8 +163,14 @@ def _why(group: Group, found: Anomaly) -> str:
             return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
         if read_ns < 0:
             return f"{wrote} wrote there after the read, or the answer named a wrong epoch"
+        since_ns = fetched_after_ns(
+            group, _read_value(group, found), number_in(found, "op_id"), read_ns
+        )
+        when = "it was read:" if since_ns >= first_ns else (
+            "that read ended, but clients fetch ahead: it wrote there after the fetch, or"
+        )  # fmt: skip
         return (
-            f"{wrote} led already when it was read: the answer named an older epoch, or came from a"
+            f"{wrote} led already when {when} the answer named an older epoch, or came from a"
             " replica that still had an older record"
         )
     holders = holders or [str(found.evidence.get("log_of"))]
@@ -222,7 +228,15 @@ CHECKER = Checker(
         promise="What was read stays where it stood.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
+    tables=(
+        "sends",
+        "polls",
+        "assignments",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     premises=(),
     applies=_applies,

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import looks_at
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -220,9 +221,10 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:
     node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
     told_at = number_in(found, "told_ns")
-    end = _end_then(group, node, told_at)
+    end = _end_then(group, node, told_at, mark)
     if 0 <= end < mark:
-        told = [f"{node}'s own log ended at {end}{' then' * (told_at >= 0)}, so its mark is wrong"]
+        ended = f"ended at {end}" if told_at < 0 else f"had not passed {end} by the next look"
+        told = [f"{node}'s own log {ended}, so its mark is wrong"]
         before = announcements(group)
         before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
         if len(before):
@@ -256,14 +258,19 @@ def _why(group: Group, found: Anomaly) -> str:
     return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
 
 
-def _end_then(group: Group, node: str, told_at: int) -> int:
-    """Return where a replica's log ended when its broker told a mark; of -1, after the stop."""
+def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
+    """Return how far a replica's log had come when its broker told a mark; of -1, after the stop.
+
+    A broker is asked for the end first. So one below the mark may have passed it by then, and only
+    the next look shows that it had not.
+    """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)
         return log.read_end if log is not None and log.whole else NONE
-    states = group.table("replica_states")
-    here = equal(states, "node", node) & (ints(states, "observed_ns") == told_at)
-    return int(ints(select(states, here), "log_end_offset").max(initial=NONE))
+    looks = [each for each in looks_at(group, node) if each[0] >= told_at]
+    ends = [end for _, end in looks[:2]]
+    known = bool(looks) and looks[0][0] == told_at and (len(ends) > 1 or ends[0] >= mark)
+    return max(ends) if known else NONE
 
 
 CHECKER = Checker(

@@ -20,8 +20,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.acknowledger import looks_at
+from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
 from checkers.announcements import Announcement, announcements, announces
+from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, select
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
@@ -32,10 +33,12 @@ from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.replica_reasons import calm_until, elected, listed, not_yet_ns, told_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "incomplete-leader"
+_PERHAPS = ", perhaps with other records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,17 +162,19 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     fell = [
         (one, two) for one, two in pairwise(looks)
         if one[1] >= mark > two[1] and one[0] >= since_ns >= 0 and one[0] <= first_ns
-    ]  # fmt: skip
-    if fell:
-        (was_ns, was), (is_ns, now) = fell[-1]
+    ][-1:]  # fmt: skip
+    same = any(_same(group, found, node, at) for at, _ in [*(one for one, _ in fell), *had][:1])
+    if node == f"n{number_in(found, 'announced_by')}" and not same:
+        told.append("it had announced them itself, so it had them once")
+    elif fell:
+        (was_ns, was), (is_ns, now) = fell[0]
         told.append(
-            f"its log ended at {was} at {seconds(was_ns)} and at {now} at {seconds(is_ns)}: it had"
-            " them and dropped them"
+            f"its log ended at {was} at {seconds(was_ns)} and at {now} at {seconds(is_ns)}"
+            f"{': it had them and dropped them' if same else _PERHAPS}"
         )
     elif had:
-        told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}, so it had them")
-    elif node == f"n{number_in(found, 'announced_by')}":
-        told.append("it had announced them itself, so it had them once")
+        so = ", so it had them" if same else _PERHAPS
+        told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}{so}")
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
         told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
     elif ended := [each for each in looks if each[0] < since_ns]:
@@ -179,13 +184,55 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
         )
     elif looks:
         told.append("no look at its log in that time shows whether it had them")
-    others = [
-        other
-        for other in (f"n{each}" for each in range(1, group.facts.plan.nodes + 1))
-        if other != node
-        and any(at <= until_ns and end >= mark for at, end in looks_at(group, other))
-    ]
-    return [*told, f"{listed(others)} had them"] if others else told
+    return [*told, *_others_with(group, found, node, until_ns)]
+
+
+def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
+    """Return which other logs had what a leader lacked, and which only reached as far."""
+    mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
+    for node in (f"n{each}" for each in range(1, group.facts.plan.nodes + 1)):
+        reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
+        if node != leader and reached:
+            same = any(_same(group, found, node, at) for at in reached)
+            (had if same else far).append(node)
+    told = [f"{listed(had)} had them"] if had else []
+    logs = f"the log{'s' * (len(far) > 1)} of {listed(far)} reached as far"
+    return [*told, f"{logs}{_PERHAPS}"] if far else told
+
+
+def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
+    """Tell whether a log that reached as far as was announced had the same records.
+
+    A broker that led before, or followed who did, has a tail of its own until it follows the later
+    leader: it knows that one's epoch, and has cut the tail off. A line of that has no time; but a
+    log that grows while its broker knows the epoch is copied from that leader.
+    """
+    epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
+    if any(
+        epoch < each.epoch < number_in(found, "epoch") and each.offset < mark
+        for each in group.view(epoch_starts)
+    ):
+        return False  # Leaders between them may have written others there.
+    if node == f"n{number_in(found, 'announced_by')}":
+        return at_ns >= number_in(found, "announced_observed_ns") >= 0
+    rows = group.table("leadership")
+    knew = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
+    times = ints(select(rows, knew), "observed_ns")
+    knew_ns = int(times[times >= 0].min(initial=NEVER_NS))
+    if epoch > 0 and knew_ns > at_ns:
+        return False
+    since = [end for seen, end in looks_at(group, node) if knew_ns + KNOWN_NS < seen <= at_ns]
+    return (
+        epoch == 0
+        or any(one < two for one, two in pairwise(since))
+        or (
+            read_whole(group, node)
+            and not any(
+                each.node == node and not 0 <= each.observed_ns <= at_ns
+                for each in truncations_of(group, mark - 1)
+            )
+        )
+    )
 
 
 CHECKER = Checker(
@@ -199,7 +246,7 @@ CHECKER = Checker(
         explains={**OF_A_LOST_END, "high-watermark-regression": LACKING},
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

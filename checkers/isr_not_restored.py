@@ -38,6 +38,8 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "isr-not-restored"
 _ISR_FROM = ("zookeeper", "metadata")
+_FRESH_NS = 2 * NS_PER_S
+"""Logs are looked at about once a second; what a leader had longer ago says nothing of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,22 +199,41 @@ def _lag(
     """Return whether a replica that was out of the ISR had caught up with its leader."""
     from_ns, until_ns = between_ns
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
-    ends = [each for each in looks_at(group, leader) if each[0] <= until_ns]
-    level = [
-        at for at, end in looks if any(seen <= at for seen, _ in ends)
-        and end >= [reached for seen, reached in ends if seen <= at][-1]
-    ]  # fmt: skip
-    if not looks or not ends:
+    compared = [
+        (at, end, reached)
+        for at, end in looks
+        for reached, fresh in [_reached(group, leader, from_ns, at)]
+        if fresh or end < reached
+    ]
+    level = [at for at, end, reached in compared if end >= reached]
+    if not compared:
         return ""
     if not level:
+        at, end, reached = compared[-1]
+        few = f"{len(compared)} of {len(looks)} looks"
+        every = "every look" if len(compared) == len(looks) else few
         return (
-            f"{node}'s log was behind at every look: it ended at {looks[-1][1]} at"
-            f" {seconds(looks[-1][0])}, that of {leader}, its leader, at {ends[-1][1]}"
+            f"{node}'s log was behind at {every}: it ended at {end} at {seconds(at)}, that of"
+            f" {leader}, its leader, at {reached}"
         )
     return (
         f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
-        f" {len(level)} of {len(looks)} looks: {_kept_out(group, node, leader, isr)}"
+        f" {len(level)} of {len(compared)} looks: {_kept_out(group, node, leader, isr)}"
     )
+
+
+def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, bool]:
+    """Return how far a leader's log had come by a time, and whether a look just before tells.
+
+    It has also all that was acknowledged since the last heal.
+    """
+    seen = [each for each in looks_at(group, leader) if each[0] <= at_ns][-1:]
+    sends = group.table("sends")
+    ended_ns, offsets = ints(sends, "complete_ns"), ints(sends, "offset")
+    acked = equal(sends, "acked", True)  # noqa: FBT003 - a value
+    acked &= (ended_ns >= from_ns) & (ended_ns <= at_ns)
+    ends = [end for _, end in seen] + [int(offsets[acked].max(initial=NONE)) + 1]
+    return max(ends), bool(seen) and at_ns - seen[0][0] <= _FRESH_NS
 
 
 def _kept_out(group: Group, node: str, leader: str, isr: Sequence[int]) -> str:
@@ -245,7 +266,7 @@ CHECKER = Checker(
         uncounted="a partition's replicas were not in sync again in time",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("leadership", "replica_states"),
+    tables=("sends", "leadership", "replica_states"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -99,8 +99,22 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
             f" ({reason}); that epoch" in told
         ) is decided
         assert ("the answer named" in told) is not decided
-    led = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=1.5), leads(1, 0)))
-    assert led.startswith("n2, leader of epoch 3, led already when it was read")
+
+
+def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> None:
+    on, row = mismatch(3, polled(0, at_s=1.5), leads(1, 0)), group(sends=[ack(A, 0, at=S + S // 5)])
+    ends = "the answer named an older epoch, or came from a replica that still had an older record"
+    assert cause(epoch_mismatch.CHECKER, on) == (
+        "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: it wrote"
+        f" there after the fetch, or {ends}"
+    )
+    moved = {"process": 9, "kind": "assign", "time_ns": S + S // 5}
+    for late in ({"sends": row.table("sends")},
+                 {"assignments": group(assignments=[moved]).table("assignments")}):  # fmt: skip
+        known = replace(on, tables={**on.tables, **late}, derived={})
+        assert cause(epoch_mismatch.CHECKER, known) == (
+            f"n2, leader of epoch 3, led already when it was read: {ends}"
+        )
 
 
 def lines(node: str, *told: tuple[int, int]) -> Row:
@@ -189,11 +203,16 @@ def test_whose_word_of_an_epoch_was_wrong() -> None:
 
 def test_a_mark_beyond_its_own_log_is_wrong() -> None:
     later = {**announced(1, 1, 5, 9), "asked_ns": 8 * S}
-    on = group(leadership=[announced(1, 1, 4, 1), later], replica_states=[look("n2", 6, 2, mark=8)])
+    led, told = [announced(1, 1, 4, 1), later], look("n2", 6, 2, mark=8)
+    on = group(leadership=led, replica_states=[told, look("n2", 7, 3)])
     assert cause(high_watermark_ahead.CHECKER, on) == (
-        "n2's own log ended at 6 then, so its mark is wrong; n1, leader of epoch 1, had announced 4"
-        " at 1.000 s"
+        "n2's own log had not passed 7 by the next look, so its mark is wrong; n1, leader of epoch"
+        " 1, had announced 4 at 1.000 s"
     )
+    # The end is asked for before the mark: it may have passed it in between.
+    for more in ([], [look("n2", 9, 2.5)]):
+        grew = group(leadership=led, replica_states=[told, *more])
+        assert "mark is wrong" not in cause(high_watermark_ahead.CHECKER, grew)
     within = group(
         STOPPED, leadership=[announced(1, 1, 4, 1), later],
         replica_states=[look("n2", 8, 2, mark=8)],

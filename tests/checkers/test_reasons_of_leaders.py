@@ -178,6 +178,52 @@ def test_what_the_elected_held_before() -> None:
     assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
 
 
+def cut_off(*rows: Row, states: tuple[Row, ...] = (), cut: bool = True) -> str:
+    """n2 led epoch 3 and had a tail to 20; n1 led epoch 4 from 10 on, and announced 15 at 5 s."""
+    records = [*((3, A + at) for at in range(10)), (5, B + 60)]
+    led = [announced(2, 3, 10, 1), announced(1, 4, 15, 5), announced(2, 5, 11, 12), *rows,
+           written(2, 5, 9, 2, unclean=True)]  # fmt: skip
+    line = {"node": "n2", "from_offset": 10, "to_offset": None, "observed_ns": None}
+    on = group(
+        facts(collected_nodes=frozenset(NODES)), leadership=led,
+        replica_records=[row for node in NODES for row in log(node, *records)],
+        truncations=[line] * cut, replica_states=[look("n1", 15, 5), *states],
+    )  # fmt: skip
+    return cause(incomplete_leader.CHECKER, on)
+
+
+def test_a_tail_of_its_own_that_reaches_as_far_is_not_what_was_committed() -> None:
+    head, heard = "n2 was elected uncleanly; its log", metadata("n2", 1, 4, 8.4)
+    fell = (look("n2", 20, 6), look("n2", 10, 8), look("n3", 15, 6))
+    assert cut_off(metadata("n2", 1, 4, 7.5), heard, states=fell) == (
+        f"{head} ended at 20 at 6.000 s and at 10 at 8.000 s, perhaps with other records; n1 had"
+        " them; the log of n3 reached as far, perhaps with other records"
+    )
+    assert cut_off(heard, states=(look("n2", 20, 3),)) == (
+        f"{head} had ended at 20 at 3.000 s, perhaps with other records; n1 had them"
+    )
+    # It knew the epoch, and may not have cut its tail off yet; one that grew since has.
+    knew = (metadata("n2", 1, 4, 4), heard)
+    dropped = "8.000 s: it had them and dropped them; n1"
+    assert "perhaps" in cut_off(*knew, states=fell[:2])
+    assert dropped in cut_off(*knew, states=(look("n2", 12, 5), *fell[:2]))
+    assert dropped in cut_off(*knew, states=fell[:2], cut=False)
+
+
+def test_what_a_leader_between_them_wrote_is_not_what_was_committed() -> None:
+    records = [*((3, A + at) for at in range(10)), (5, B), (6, C)]
+    led = [announced(1, 4, 15, 5), announced(3, 5, 11, 7), announced(2, 6, 12, 12),
+           metadata("n2", 1, 4, 4), metadata("n2", 3, 5, 9)]  # fmt: skip
+    on = group(
+        facts(collected_nodes=frozenset(NODES)), leadership=led,
+        replica_records=[row for node in NODES for row in log(node, *records)],
+        replica_states=[look("n2", 10, 6), look("n2", 20, 8)],
+    )  # fmt: skip
+    told = [incomplete_leader.CHECKER.why(on, each) for each in incomplete_leader.CHECKER.check(
+        on).anomalies if each.evidence["epoch"] == 6]  # fmt: skip
+    assert told == ["its log had ended at 20 at 8.000 s, perhaps with other records"]
+
+
 def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
     quorum = QuorumFacts(
         announced={1: 3}, leaders={2: ("n2",)},
@@ -259,10 +305,12 @@ def test_each_leader_that_took_sends_is_named() -> None:
     assert "no ISR" not in accepted(*whole)
 
 
-def not_restored(*states: Row, more: tuple[Row, ...] = ()) -> str:
-    calm = facts(calm_from_ns=0)
+def not_restored(
+    *states: Row, more: tuple[Row, ...] = (), sends: tuple[Row, ...] = (), calm_s: int = 0
+) -> str:
+    calm = facts(calm_from_ns=calm_s * S)
     told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
-    on = group(calm, leadership=[*told, *more], replica_states=[*states])
+    on = group(calm, leadership=[*told, *more], replica_states=[*states], sends=[*sends])
     return cause(isr_not_restored.CHECKER, on)
 
 
@@ -275,6 +323,18 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
         "n2's log was behind at every look: it ended at 4 at 5.000 s, that of n1, its leader, at 5"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
+
+
+def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
+    old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
+    assert not_restored(*old).endswith("does not show how far the others had come")
+    behind = "n2's log was behind at every look: it ended at 5 at 20.000 s, that of n1, its leader,"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
+    fresh = (*old, look("n1", 9, 19))
+    assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    # What was acknowledged before the last heal may be lost since.
+    before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
+    assert before.startswith("n2 had caught up with n1, its leader, at 20.000 s and at 1 of 1")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
