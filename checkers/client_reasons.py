@@ -22,7 +22,7 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, texts
+from checkers.columns import NONE, Ints, equal, ints, present, select, texts, unique_pairs
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
@@ -275,6 +275,32 @@ def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
     columns = (ints(polls, name)[rows].tolist() for name in ("op_id", "complete_ns"))
     return dict(zip(*columns, strict=True))
+
+
+def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
+    """Return which ops were given which of some records.
+
+    Args:
+        group: The partition.
+        offsets: Where the records stand, in order.
+        values: Of each.
+
+    Returns:
+        The index of a record and an op that was given it, each such pair once; and when each op had
+        ended.
+    """
+    polls, order = group.table("polls"), group.view(_polls_by_offset)
+    at = ints(polls, "offset")
+    first, _ = np.searchsorted(at, offsets[[0, -1]], "left", order).tolist()
+    _, end = np.searchsorted(at, offsets[[0, -1]], "right", order).tolist()
+    rows = order[first:end]
+    place = np.searchsorted(offsets, at[rows])
+    given = (offsets[place] == at[rows]) & (values[place] == ints(polls, "value")[rows])
+    ops = ints(polls, "op_id")[rows][given]
+    ended_ns = dict(
+        zip(ops.tolist(), ints(polls, "complete_ns")[rows][given].tolist(), strict=True)
+    )
+    return *unique_pairs(place[given], ops), ended_ns
 
 
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
