@@ -80,8 +80,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if by >= 0 and positions:
         off = offset - max(positions)
         said = (
-            f"the answer carries the mark of op {by}, which committed {max(positions)} here: nothing"
-            f" was mixed up; {named} or {LIBRARY} stored or reported that position {off} too high"
+            f"the answer carries the mark of op {by}, which committed {max(positions)} here:"
+            f" nothing was mixed up; {named} or {LIBRARY} stored or reported that position {off}"
+            " too high"
         )
     elif by >= 0 and own:
         said = f"the answer carries the mark of op {by}, of another group: {named} mixed up groups"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import led_between, looks_at
+from checkers.acknowledger import Acknowledger, led_between, looks_at
 from checkers.announcements import announcements
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
@@ -55,6 +55,7 @@ from checkers.replica_reasons import (
     stop_text,
     verb,
 )
+from checkers.successors import reported_isrs
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
@@ -342,7 +343,26 @@ def _acknowledged_by(group: Group, found: Anomaly, never: Sequence[str]) -> list
     by = led_between(group, int(ints(mine, "invoke_ns").min(initial=acked_ns)), acked_ns)
     if len(by) != 1 or by[0].broker < 0 or by[0].node in never:
         return []
-    return [f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it without them"]
+    leader = by[0]
+    told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
+    before = [isr for _, seen_ns, isr in told if seen_ns <= acked_ns][-1:]
+    after = [isr for asked_ns, _, isr in told if asked_ns >= acked_ns][:1]
+    isr = f", with the ISR {sorted(before[0])}," if before and before == after else ""
+    beyond = _announced(group, leader, number_in(found, "offset"))
+    return [
+        f"{leader.node}, leader of epoch {leader.epoch}, acknowledged it without them{isr}{beyond}"
+    ]
+
+
+def _announced(group: Group, leader: Acknowledger, offset: int) -> str:
+    """Return when a leader announced an offset as committed, for people; empty if it did not."""
+    told = announcements(group)
+    mine = (told.brokers == leader.broker) & (told.epochs == leader.epoch)
+    beyond = told.where(mine & (told.marks > offset) & (told.observed_ns >= 0))
+    if not len(beyond):
+        return ""
+    first = beyond[int(np.argmin(beyond.observed_ns))]
+    return f" and announced {first.high_watermark} at {seconds(first.observed_ns)}"
 
 
 def _why_short(group: Group, found: Anomaly, node: str) -> str:

@@ -156,8 +156,8 @@ def test_an_answer_with_an_ops_mark_is_that_ops_position_changed() -> None:
     assert isinstance(told, Proved)
     assert told == (
         "the answer carries the mark of op 1, which committed 15 here: nothing was mixed up; the"
-        " coordinator (n3, leader of __consumer_offsets-0 in epoch 0) or the client's library stored"
-        " or reported that position 1 too high"
+        " coordinator (n3, leader of __consumer_offsets-0 in epoch 0) or the client's library"
+        " stored or reported that position 1 too high"
     )
 
 

@@ -178,6 +178,31 @@ def test_what_the_elected_held_before() -> None:
     assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
 
 
+def test_who_was_short_after_the_announcement_in_one_life_never_had_them() -> None:
+    knew, clean = metadata("n2", 1, 0, 4.5), written(2, 3, 7, 2, 1)
+    states = (look("n2", 1, 3), look("n2", 1, 5))
+
+    def told(*rows: Row, states: tuple[Row, ...] = states, cuts: tuple[Row, ...] = ()) -> str:
+        on = begun(knew, *rows, about=facts(collected_nodes=frozenset(NODES)), states=states)
+        more = group(truncations=[*cuts]).table("truncations")
+        return cause(
+            incomplete_leader.CHECKER, replace(on, tables={**on.tables, "truncations": more})
+        )
+
+    never = (
+        "its log ended at 1 at 5.000 s, after they were announced, and no truncation of it is"
+        " recorded: it never got them"
+    )
+    assert told() == never
+    assert told(clean).endswith(f"{never}, so n1 announced them without a replica of its ISR")
+    assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {never}"
+    line = {"node": "n2", "from_offset": 1, "to_offset": None, "observed_ns": None}
+    restarted = (states[0], {**states[1], "incarnation": 2})
+    for less in (told(cuts=(line,)), told(states=restarted), told(states=states[1:])):
+        assert "never got them" not in less
+    assert never in told(cuts=({**line, "node": "n3"},))
+
+
 def cut_off(*rows: Row, states: tuple[Row, ...] = (), cut: bool = True) -> str:
     """n2 led epoch 3 and had a tail to 20; n1 led epoch 4 from 10 on, and announced 15 at 5 s."""
     records = [*((3, A + at) for at in range(10)), (5, B + 60)]
