@@ -251,6 +251,19 @@ def test_what_came_before_after_or_to_others_takes_nothing(other: Row) -> None:
     assert told.startswith("process 2 has been assigned the partition since 90.000 s")
 
 
+def test_who_gave_it_back_last_without_an_assignment_is_named() -> None:
+    moves = [move(DEALT, MEMBER, 90, 0), move(REVOKED, MEMBER, 95), move(REVOKED, 4, 97)]
+    tail = (
+        "process 4 gave it back at 97.000 s, though no assignment to it is recorded, and no"
+        " rebalance has assigned it to a member since"
+    )
+    assert stuck(calm(), moves) == f"process 2 gave it back at 95.000 s, and {tail}"
+    assert stuck(calm(), moves[2:]) == tail
+    for other in (move(REVOKED, OTHER_GROUPS, 97), move(REVOKED, 4, 145), move(REVOKED, 4, 94)):
+        told = stuck(calm(), [*moves[:2], other])
+        assert told.startswith("process 2, the last member with the partition, gave it back at 95")
+
+
 def test_a_member_whose_thread_goes_on_as_another_process_is_gone() -> None:
     told = stuck(calm(), [move(DEALT, MEMBER, 90, 0), move("subscribe", MEMBER + 16, 95)])
     assert "was gone at 95.000 s, when process 18 took its place" in told
