@@ -76,9 +76,13 @@ def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
 def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
     told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
     assert told == (
-        "brokers refused them with TOPIC_AUTHORIZATION_FAILED; n3, its leader in epoch 1, answered"
-        " ListOffsets meanwhile"
+        "brokers refused them with TOPIC_AUTHORIZATION_FAILED, though the plan sets no authorizer;"
+        " n3, its leader in epoch 1, answered ListOffsets meanwhile"
     )
+    assert "authorizer" not in out("UNKNOWN_TOPIC_OR_PARTITION", leadership=LED)
+    plan = about().plan.model_copy(update={"broker": {"authorizer.class.name": "an.Authorizer"}})
+    given = replace(about(), plan=plan)
+    assert "authorizer" not in out("TOPIC_AUTHORIZATION_FAILED", given, leadership=LED)
 
 
 def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:
