@@ -25,6 +25,7 @@ from checkers.findings import anomaly_at, findings, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Proved, Scope
 from checkers.replica_reasons import listed
+from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Words
 
@@ -110,8 +111,12 @@ def _why(group: Group, found: Anomaly) -> str:
         told += [f"no log shows that {listed(never)} stood"]
     hit = any(node in each.nodes for each in group.facts.disturbances)
     forgot = f"no fault hit {node}, so it forgot no vote in a restart: it did not heed its first"
-    if hit:
-        forgot = f"a fault hit {node}, so it lost its first vote, or did not heed it"
+    ended = any(
+        each.name == ENDED and each.detail.get("node") == node for each in group.facts.milestones
+    )
+    if hit or ended:
+        why = f"a fault hit {node}" if hit else f"{node} ended by itself"
+        forgot = f"{why}, so it lost its first vote, or did not heed it"
     return Proved("; ".join([*told, forgot]))
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import looks_at
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -278,10 +277,18 @@ def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)
         return log.read_end if log is not None and log.whole else NONE
-    looks = [each for each in looks_at(group, node) if each[0] >= told_at]
-    ends = [end for _, end in looks[:2]]
-    known = bool(looks) and looks[0][0] == told_at and (len(ends) > 1 or ends[0] >= mark)
-    return max(ends) if known else NONE
+    states = group.table("replica_states")
+    mine = equal(states, "node", node) & present(states, "log_end_offset")
+    seen = select(states, mine & (ints(states, "observed_ns") >= told_at)).sort_by("observed_ns")[
+        :2
+    ]
+    times, ends, lives = (
+        ints(seen, name) for name in ("observed_ns", "log_end_offset", "incarnation")
+    )
+    if not len(ends) or times[0] != told_at:
+        return NONE
+    known = ends[0] >= mark or (len(ends) > 1 and lives[0] == lives[1])
+    return int(ends.max()) if known else NONE
 
 
 CHECKER = Checker(

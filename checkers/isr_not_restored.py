@@ -38,7 +38,7 @@ from results.record.verdict import Anomaly, Words
 NAME = "isr-not-restored"
 _ISR_FROM = ("zookeeper", "metadata")
 _FRESH_NS = 2 * NS_PER_S
-"""Logs are looked at about once a second; what a leader had longer ago says nothing of now."""
+"""Logs are looked at about once a second: by then a leader's log has hardly grown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +198,8 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     compared = [
         (at, end, reached)
         for at, end in looks
-        for reached, fresh in [_reached(group, leader, from_ns, at)]
-        if fresh or end < reached
+        for reached, at_most in [_reached(group, leader, from_ns, at)]
+        if end < reached or end >= at_most
     ]
     level = [at for at, end, reached in compared if end >= reached]
     if not compared:
@@ -218,18 +218,21 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     )
 
 
-def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, bool]:
-    """Return how far a leader's log had come by a time, and whether a look just before tells.
+def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, int]:
+    """Return how far a leader's log had come by a time, at least and at most.
 
-    It has also all that was acknowledged since the last heal.
+    It has also all that was acknowledged since the last heal. A log that stands still has no rows.
     """
-    seen = [each for each in looks_at(group, leader) if each[0] <= at_ns][-1:]
-    sends = group.table("sends")
+    looks, sends = looks_at(group, leader), group.table("sends")
+    seen = [each for each in looks if each[0] <= at_ns][-1:]
+    later = [end for at, end in looks if at > at_ns][:1]
     ended_ns, offsets = ints(sends, "complete_ns"), ints(sends, "offset")
     acked = equal(sends, "acked", True)  # noqa: FBT003 - a value
     acked &= (ended_ns >= from_ns) & (ended_ns <= at_ns)
-    ends = [end for _, end in seen] + [int(offsets[acked].max(initial=NONE)) + 1]
-    return max(ends), bool(seen) and at_ns - seen[0][0] <= _FRESH_NS
+    least = max([end for _, end in seen] + [int(offsets[acked].max(initial=NONE)) + 1])
+    if seen and at_ns - seen[0][0] <= _FRESH_NS:
+        return least, least
+    return least, max(least, later[0]) if seen and later else NEVER_NS
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:

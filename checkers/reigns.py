@@ -239,7 +239,7 @@ def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...
                 + [
                     ended_ns
                     for begun_ns, ended_ns in ends.get(each.node, ())
-                    if begun_ns <= each.until_ns and each.from_ns <= ended_ns
+                    if begun_ns <= each.until_ns + LATE_NS and each.from_ns <= ended_ns
                 ]
             ),
         )

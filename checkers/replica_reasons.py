@@ -13,7 +13,7 @@ from checkers.acknowledger import looks_at
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.client_reasons import written_by
 from checkers.columns import NONE, equal, ints, present, select
-from checkers.facts import FINAL
+from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
 from checkers.witnesses import Truncation, truncations_of
@@ -189,15 +189,18 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
     return tuple(found) if len(contents) == 1 else ()
 
 
-def at_the_stop(group: Group, node: str, offset: int) -> int | None:
+def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
     """Return when a log was seen last, if it still ended behind an offset that its files lack.
 
-    The files after the stop end there or earlier; None: something took the end before.
+    The files after the stop end there or earlier; None: something took the end before. And whether
+    that was the look just before the stop: otherwise the end may have gone before it, too.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
-    looks = looks_at(group, node)
-    kept = had is not None and had == looks[-1]
-    return looks[-1][0] if kept and log is not None and log.read_end <= offset else None
+    looks, states = looks_at(group, node), group.table("replica_states")
+    if had is None or had != looks[-1] or log is None or log.read_end > offset:
+        return None
+    noted = equal(states, "node", node) & equal(states, "snapshot", NOTED)
+    return had[0], bool((ints(states, "observed_ns")[noted] == had[0]).any())
 
 
 def stop_text(group: Group, node: str, end: int) -> str:

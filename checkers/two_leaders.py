@@ -27,6 +27,7 @@ from itertools import combinations
 
 import numpy as np
 
+from checkers.acknowledger import read_whole
 from checkers.columns import (
     NONE,
     Ints,
@@ -60,7 +61,7 @@ from checkers.protocol import (
     Proved,
     Scope,
 )
-from checkers.replica_reasons import entries, listed, verb, wrong_copy
+from checkers.replica_reasons import entries, listed, wrong_copy
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
@@ -295,7 +296,7 @@ def _why(group: Group, found: Anomaly) -> str:
             which = next(filter(None, told), "")
             return Proved(which) if which else "the record does not show which copy is wrong"
         case "quorum":
-            return Proved(_by_votes(group, epoch, who))
+            return _by_votes(group, epoch, who)
         case source:
             return Proved(_by_election(group, epoch, who, str(source)))
 
@@ -341,17 +342,31 @@ def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
     """Return who voted for each of two leaders of the quorum."""
     cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
     votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
-    without = [node for node in who if not votes[node]]
     told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]
+    head, voters = f"in epoch {epoch} {listed(told)}", _voters(group)
+    few = [node for node in who if 2 * len(votes[node]) <= len(voters)]
+    # A leader without its own vote shows that votes are missing, or that it needed none.
+    if few and voters and all(node in votes[node] for node in who):
+        return Proved(f"{head}: {listed(few)} led without a majority")
+    without = [node for node in who if not votes[node]]
     if without and told:
         return (
-            f"in epoch {epoch} {listed(told)}, and no recorded vote was for {listed(without)}:"
-            f" {verb(without, 'led', 'led')} without a majority"
+            f"{head}, and no recorded vote was for {listed(without)}: it led without a majority, or"
+            " the record lacks votes"
         )
     twice = sorted(set.intersection(*map(set, votes.values()))) if told else []
     if twice:
-        return f"in epoch {epoch} {listed(told)}: {listed(twice)} voted for both"
+        return Proved(f"{head}: {listed(twice)} voted for both")
     return "the record does not show the votes of that epoch, so not which of them had a majority"
+
+
+def _voters(group: Group) -> frozenset[str]:
+    """Return who has a vote in the quorum, if all their files were read; otherwise nobody."""
+    plan, states = group.facts.plan, group.table("quorum_states")
+    nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
+    count = plan.controllers if plan.mode is Mode.CONTROLLERS else plan.nodes
+    whole = len(nodes) == count and all(read_whole(group, node) for node in nodes)
+    return nodes if whole else frozenset()
 
 
 CHECKER = Checker(

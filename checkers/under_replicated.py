@@ -313,11 +313,13 @@ def _why(group: Group, found: Anomaly) -> str:
     if stopped:
         cut = any(each.node in stopped for each in truncations_of(group, offset))
         none = "" if cut else " and no truncation of it is recorded,"
-        last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
+        last = [at_the_stop(group, each, offset) or (0, False) for each in stopped]
+        noted = all(each for _, each in last)
+        last_ns = (max if noted else min)(at for at, _ in last)
         told.append(
             f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
-            f"{none} so {_what_went(group, stopped)} went in the"
-            f" {_their_stop(group, stopped, offset)}"
+            f"{none} so {_what_went(group, stopped)} went"
+            f" {_their_stop(group, stopped, offset) if noted else 'after that'}"
         )
     if never:
         told.append(f"{listed(never)} never reported a log that went beyond it")
@@ -331,7 +333,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
     texts = {stop_text(group, each, offset) for each in nodes}
-    return texts.pop() if len(texts) == 1 else "stop, or afterwards"
+    return f"in the {texts.pop() if len(texts) == 1 else 'stop, or afterwards'}"
 
 
 def _acknowledged_by(group: Group, found: Anomaly, never: Sequence[str]) -> list[str]:

@@ -230,7 +230,7 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
         " 1, had announced 4 at 1.000 s"
     )
     # The end is asked for before the mark: it may have passed it in between.
-    for more in ([], [look("n2", 9, 2.5)]):
+    for more in ([], [look("n2", 9, 2.5)], [{**look("n2", 7, 3), "incarnation": 2}]):
         grew = group(leadership=led, replica_states=[told, *more])
         assert "mark is wrong" not in cause(high_watermark_ahead.CHECKER, grew)
     within = group(

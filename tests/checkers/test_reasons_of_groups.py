@@ -11,7 +11,7 @@ from checkers import (
 )
 from checkers.facts import Disturbance, RunFacts
 from checkers.protocol import Proved
-from checkers.reigns import GROUPS, Cut, Reign
+from checkers.reigns import GROUPS, Cut, Reign, lasting
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -97,6 +97,13 @@ def test_a_coordinator_that_was_elected_later_lacked_it() -> None:
     )
     again = fetch(9, 40, by=2, op=100)
     assert "lacked" not in lost(of_groups(*two), [*FORGOTTEN, again]), "it had it"
+
+
+def test_a_coordinator_that_was_cut_off_before_it_learned_of_its_end_may_have_answered() -> None:
+    two = lasting([reign(2, 0, 0, 10), reign(3, 1, 8, 200)], [("n2", 11 * S, 60 * S)])
+    told = lost(of_groups(*two), FORGOTTEN)
+    assert not isinstance(told, Proved)
+    assert "n2, leader of __consumer_offsets-0 in epoch 0, or n3 in epoch 1" in told
 
 
 def test_the_fault_between_acknowledgement_and_answer_is_named() -> None:

@@ -15,7 +15,9 @@ from checkers import (
 )
 from checkers.facts import RunFacts, UncleanOrder
 from checkers.group import Group
+from checkers.protocol import Proved
 from checkers.quorum import QuorumFacts
+from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.faithful_quorum import QUORUM_PLACE
 from tests.checkers.partition_rows import (
@@ -80,8 +82,8 @@ def test_an_epoch_that_the_controllers_gave_twice() -> None:
     ("votes", "told"),
     [
         ({(2, "n2", "n2"), (2, "n3", "n2")},
-         ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: n1 led without a"
-         " majority")),
+         ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: it led without a"
+         " majority, or the record lacks votes")),
         ({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1"), (2, "n3", "n1")},
          "in epoch 2 n1 and n3 voted for n1 and n2 and n3 voted for n2: n3 voted for both"),
         ({(1, "n2", "n2")},
@@ -94,6 +96,27 @@ def test_votes_show_which_of_two_controllers_was_elected(
     led = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
     about = facts(quorum=QuorumFacts(votes=frozenset(votes)))
     assert cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=led)) == told
+
+
+def test_who_led_without_a_majority_shows_where_all_votes_were_read() -> None:
+    votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1")})
+    led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
+    rows = [*led, {"node": "n3", "role": "follower", "epoch": 2}]
+    about = facts(quorum=QuorumFacts(votes=votes), collected_nodes=frozenset(NODES))
+    told = cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=rows))
+    assert isinstance(told, Proved)
+    assert (
+        told == "in epoch 2 n1 voted for n1 and n2 and n3 voted for n2: n1 led without a majority"
+    )
+    observer = [*led, {"node": "n3", "role": "observer", "epoch": 2}]
+    for other, states in (
+        (replace(about, unreadable_nodes=frozenset({"n3"})), rows),
+        (replace(about, collected_nodes=frozenset({"n1", "n2"})), rows),
+        (about, observer),
+        (replace(about, quorum=QuorumFacts(votes=votes - {(2, "n1", "n1")})), rows),
+    ):
+        unsure = cause(two_leaders.QUORUM_CHECKER, whole_run(other, quorum_states=states))
+        assert not isinstance(unsure, Proved)
 
 
 def state_of(node: str, role: str, *, voted: int | None = None) -> Row:
@@ -111,6 +134,10 @@ def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     assert cause(double_vote.CHECKER, hit) == (
         f"{head}a fault hit n3, so it lost its first vote, or did not heed it"
     )
+    for node, so in (("n3", "n3 ended by itself, so it lost"), ("n2", "no fault hit n3, so")):
+        ended = Milestone(name="broker-ended", at_ns=5 * S, detail={"node": node, "code": "1"})
+        crashed = facts(milestones=(*facts().milestones, ended))
+        assert f"{head}{so}" in cause(double_vote.CHECKER, whole_run(crashed, quorum_states=states))
     elsewhere = replace(KILL, nodes=frozenset({"n2"}))
     other = whole_run(facts(disturbances=(elsewhere,)), quorum_states=states)
     assert "no fault hit n3" in cause(double_vote.CHECKER, other)
@@ -357,9 +384,12 @@ def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() 
     assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
     fresh = (*old, look("n1", 9, 19))
     assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    # Rows tell of changes only: it ended there all the time, if it does so at the last look.
+    idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
+    assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 1 of 1")
     # What was acknowledged before the last heal may be lost since.
     before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
-    assert before.startswith("n2 had caught up with n1, its leader, at 20.000 s and at 1 of 1")
+    assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 2 of 2")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:

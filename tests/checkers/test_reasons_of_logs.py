@@ -248,7 +248,9 @@ def scarce(
     )  # fmt: skip
 
 
-ALL_SEEN = (look("n2", 2, 60), look("n3", 2, 61))
+SEEN = (look("n2", 2, 60), look("n3", 2, 61))
+ALL_SEEN: tuple[Row, ...] = tuple({**each, "snapshot": "noted"} for each in SEEN)
+"""At the last look before the stop."""
 
 
 def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
@@ -259,6 +261,14 @@ def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
     )
     logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
     assert logged == f"{told} so the record went in the clean stop, or afterwards"
+
+
+def test_what_was_there_long_before_the_stop_may_have_gone_before_it() -> None:
+    told = "n2 and n3 reported a log beyond it at 60.000 s, at the last look, and no truncation of"
+    for seen in (SEEN, (ALL_SEEN[0], SEEN[1])):
+        assert cause(under_replicated.CHECKER, scarce(*seen)) == (
+            f"{told} it is recorded, so the record went after that"
+        )
 
 
 def written_down(mark: int, *, at: int = 62, last: int = 2) -> str:
