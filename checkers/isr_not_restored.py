@@ -30,6 +30,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import entries, leader_of, listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -257,10 +258,10 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
     from_ns, by_ns = quorum.committed(again.offset)
     due_ns = number_in(found, "calm_from_ns") + group.facts.plan.budgets.isr_s * NS_PER_S
     has = f"the controllers' log has it again from offset {again.offset} on"
-    if from_ns > due_ns and by_ns < NEVER_NS:
+    if from_ns > due_ns and by_ns < UNENDED_NS:
         return (
-            f"{has}, committed between {seconds(from_ns)} and {seconds(by_ns)}: {leader} asked late,"
-            " or the controllers did not grant it before"
+            f"{has}, committed between {seconds(from_ns)} and {seconds(by_ns)}: {leader} asked"
+            " late, or the controllers did not grant it before"
         )
     return f"{has}, whose time is not recorded: {leader} asked late, or brokers reported it late"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, ints, present, select, texts, unique_pairs
-from checkers.reigns import NEVER_NS, commits
+from checkers.reigns import UNENDED_NS, commits
 
 Marks = Mapping[str, int]
 """A node's name, and the offset below which its log was known to be committed."""
@@ -50,7 +50,7 @@ class QuorumFacts:
     def committed(self, offset: int) -> tuple[int, int]:
         """Return before when an entry of the log was not committed, and by when it was."""
         at = bisect_right(self.commits, offset, key=lambda each: each[0])
-        return self.commits[at][1:] if at < len(self.commits) else (0, NEVER_NS)
+        return self.commits[at][1:] if at < len(self.commits) else (0, UNENDED_NS)
 
 
 def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumFacts:

@@ -358,9 +358,13 @@ def test_each_leader_that_took_sends_is_named() -> None:
 
 
 def not_restored(
-    *states: Row, more: tuple[Row, ...] = (), sends: tuple[Row, ...] = (), calm_s: int = 0
+    *states: Row,
+    more: tuple[Row, ...] = (),
+    sends: tuple[Row, ...] = (),
+    calm_s: int = 0,
+    quorum: QuorumFacts | None = None,
 ) -> str:
-    calm = facts(calm_from_ns=calm_s * S)
+    calm = facts(calm_from_ns=calm_s * S, quorum=quorum or QuorumFacts())
     told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
     on = group(calm, leadership=[*told, *more], replica_states=[*states], sends=[*sends])
     return cause(isr_not_restored.CHECKER, on)
@@ -402,6 +406,27 @@ def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
     assert "has it again from offset 6 on, whose time" in not_restored(*looks, more=late)
     twice = (*late, written(1, 1, 8, 1, 3))
     assert "went on reporting an old ISR" in not_restored(*looks, more=twice)
+
+
+def test_when_the_controllers_log_had_it_again_decides_who_was_late() -> None:
+    looks = (look("n1", 5, 4), look("n2", 5, 5))
+    isrs = (written(1, 1, 2, 1, 3), written(1, 1, 3, 1, 2, 3), written(1, 1, 5, 1, 3),
+            written(1, 1, 6, 1, 2, 3), written(1, 1, 8, 1, 3))  # fmt: skip
+
+    def told(*commits: tuple[int, int, int]) -> str:
+        spans = tuple((mark, at * S, by * S) for mark, at, by in commits)
+        return not_restored(*looks, more=isrs, quorum=QuorumFacts(commits=spans))
+
+    small = ((6, 2, 4), (9, 400, 500))
+    late = "has it again from offset 6 on, committed between 200.000 s and 203.000 s: n1 asked late"
+    assert f"{late}, or the controllers did not grant it before" in told(
+        small[0], (7, 200, 203), small[1]
+    )
+    assert "offset 6 on, whose time is not recorded" in told(small[0], (7, 2, 203), small[1])
+    # Which of two such ISRs was in force is not known.
+    unknown = "did not take it back, or brokers went on reporting an old ISR;"
+    assert unknown in told()
+    assert unknown in told((6, 2, 400), (9, 400, 500))
 
 
 def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> None:

@@ -7,8 +7,8 @@ from checkers.quorum import QuorumFacts
 from checkers.reigns import (
     GROUPS,
     LATE_NS,
-    NEVER_NS,
     TRANSACTIONS,
+    UNENDED_NS,
     Cut,
     Reign,
     between,
@@ -63,8 +63,8 @@ def test_when_what_lies_below_each_high_watermark_was_committed() -> None:
     spans = {5: (10, 20), 8: (10, 20), 9: (20, 30), 14: (20, 30)}
     for offset, (before, by) in spans.items():
         assert quorum.committed(offset) == ((before - LATE_S) * S, by * S)
-    assert quorum.committed(15) == ((30 - LATE_S) * S, NEVER_NS)
-    assert QuorumFacts().committed(3) == (0, NEVER_NS), "nothing was told"
+    assert quorum.committed(15) == ((30 - LATE_S) * S, UNENDED_NS)
+    assert QuorumFacts().committed(3) == (0, UNENDED_NS), "nothing was told"
 
 
 def test_entries_of_one_epoch_are_one_reign_from_the_first_on() -> None:
