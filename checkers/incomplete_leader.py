@@ -213,6 +213,8 @@ def _never_had(group: Group, found: Anomaly, node: str) -> str:
     ):
         return ""
     at, begun = late[np.argmin(times[late])], elected(group, number_in(found, "epoch"))
+    if (~short & (lives == lives[at]) & (times <= times[at])).any():
+        return ""
     without = ""
     if begun is not None and not begun.unclean:
         by = number_in(found, "announced_by")

@@ -225,7 +225,9 @@ def test_who_was_short_after_the_announcement_in_one_life_never_had_them() -> No
     assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {never}"
     line = {"node": "n2", "from_offset": 1, "to_offset": None, "observed_ns": None}
     restarted = (states[0], {**states[1], "incarnation": 2})
-    for less in (told(cuts=(line,)), told(states=restarted), told(states=states[1:])):
+    reached = (states[0], look("n2", 2, 4.8), states[1])
+    for less in (told(cuts=(line,)), told(states=restarted), told(states=states[1:]),
+                 told(states=reached)):  # fmt: skip
         assert "never got them" not in less
     assert never in told(cuts=({**line, "node": "n3"},))
 
