@@ -296,9 +296,11 @@ def _alive(group: Group, span: tuple[int, int]) -> str:
     answered = int((told & (times >= span[0]) & (times <= span[1])).sum())
     ended = ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
+    given = len(np.unique(ints(polls, "offset")[read]))
+    records = "a record" if given == 1 else f"{given} records"
     said = [
         "answered ListOffsets" if answered else "",
-        f"gave readers {int(read.sum())} records of it" if read.any() else "",
+        f"gave readers {records} of it" if given else "",
     ]
     return " and ".join(each for each in said if each)
 

@@ -61,12 +61,12 @@ LED = answers(3, 1, *range(80, 130, 2))
 REFUSED, SILENT = "NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT"
 
 
-def got(at: int) -> Row:
-    return {**read(A, 0, op=500 + at, phase="main"), "complete_ns": at * S}
+def got(at: int, offset: int = 0) -> Row:
+    return {**read(A, offset, op=500 + at, phase="main"), "complete_ns": at * S}
 
 
 def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
-    told = out(REFUSED, leadership=LED, polls=[got(105), got(106), got(99)])
+    told = out(REFUSED, leadership=LED, polls=[got(105), got(106, 1), got(107), got(99, 2)])
     assert told == (
         "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
         " ListOffsets and gave readers 2 records of it meanwhile"
