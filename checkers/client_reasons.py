@@ -22,7 +22,7 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, texts
+from checkers.columns import NONE, Ints, equal, ints, present, select, texts, unique_pairs
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import (
@@ -307,6 +307,32 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
     first_ns = min((each.sent_ns if each else NONE for each in known), default=NONE)
     led = led_between(group, max(first_ns, _placed_ns(group, op_id, ended_ns)), ended_ns)
     return in_words([each for each in led if each.epoch < 0 or each.epoch >= epoch] or led)
+
+
+def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
+    """Return which ops were given which of some records.
+
+    Args:
+        group: The partition.
+        offsets: Where the records stand, in order.
+        values: Of each.
+
+    Returns:
+        The index of a record and an op that was given it, each such pair once; and when each op had
+        ended.
+    """
+    polls, order = group.table("polls"), group.view(_polls_by_offset)
+    at = ints(polls, "offset")
+    first, _ = np.searchsorted(at, offsets[[0, -1]], "left", order).tolist()
+    _, end = np.searchsorted(at, offsets[[0, -1]], "right", order).tolist()
+    rows = order[first:end]
+    place = np.searchsorted(offsets, at[rows])
+    given = (offsets[place] == at[rows]) & (values[place] == ints(polls, "value")[rows])
+    ops = ints(polls, "op_id")[rows][given]
+    ended_ns = dict(
+        zip(ops.tolist(), ints(polls, "complete_ns")[rows][given].tolist(), strict=True)
+    )
+    return *unique_pairs(place[given], ops), ended_ns
 
 
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:

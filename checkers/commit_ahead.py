@@ -11,6 +11,7 @@ What would not prove it: a commit without an answer, which may have come (it cou
 part of the record is cut, commits may be missing from it.
 """
 
+from checkers.client_reasons import LIBRARY
 from checkers.columns import equal, ints, select
 from checkers.commit_lost import applies
 from checkers.facts import RunFacts
@@ -80,18 +81,20 @@ def _why(group: Group, found: Anomaly) -> str:
         off = offset - max(positions)
         said = (
             f"the answer carries the mark of op {by}, which committed {max(positions)} here:"
-            f" {named} stored or told that position {off} too high, and mixed up nothing"
+            f" nothing was mixed up; {named} or {LIBRARY} stored or reported that position {off}"
+            " too high"
         )
     elif by >= 0 and own:
         said = f"the answer carries the mark of op {by}, of another group: {named} mixed up groups"
     elif by >= 0:
         said = (
             f"the answer carries the mark of op {by}, which committed nothing of {group.place}:"
-            f" {named} mixed up partitions"
+            f" {named} or {LIBRARY} mixed up partitions"
         )
     else:
         said = (
-            f"the answer carries no member's mark, so it is no commit of ours: {named} made it up"
+            f"the answer carries no member's mark, so it is no commit of ours: {named} or {LIBRARY}"
+            " made it up"
         )
     if who:
         return Proved(said)

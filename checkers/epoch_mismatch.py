@@ -103,9 +103,12 @@ def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:
     """Tell whether the log has the value that was read, and it was sent only once."""
     log = group.final_log
     at = log.at(found.offset) if log is not None else None
-    if log is None or at is None or int(log.values[at]) != found.value:
-        return False
-    record = Acked(value=found.value, offset=NONE, sent_ns=mine.sent_ns, acked_ns=mine.acked_ns)
+    here = log is not None and at is not None and int(log.values[at]) == found.value
+    return here and _sent_once(group, mine, found.value)
+
+
+def _sent_once(group: Group, mine: Sent, value: int) -> bool:
+    record = Acked(value=value, offset=NONE, sent_ns=mine.sent_ns, acked_ns=mine.acked_ns)
     return not may_be_resent(group, record)
 
 
@@ -139,18 +142,14 @@ def _why(group: Group, found: Anomaly) -> str:
     held = [each for each in sides(group.logs.get(FINAL, {}), found.offset) if not each.lacks]
     holders = [node for each in held if each.epoch == logged for node in each.nodes]
     values = {each.value for each in held if each.epoch == logged}
-    same = values == {_read_value(group, found)} and all(each.epoch == logged for each in held)
+    value = _read_value(group, found)
+    same = values == {value} and all(each.epoch == logged for each in held)
     wrote = leader_text(group, logged)
-    began = _began(group, read)
-    if same and began > found.offset:
-        when = f"epoch {read} begins at offset {began} only" if began < NEVER_NS else (
-            f"no leader and no record of epoch {read} is known"
-        )  # fmt: skip
-        reads = reads_of(group, found.offset, [_read_value(group, found)])
-        who = server(group, _read_value(group, found), reads)
+    if same and (never := _never_of(group, found, value)):
+        who = server(group, value, reads_of(group, found.offset, [value]))
         return Proved(
-            f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and {when}:"
-            f" {who} or the client named a wrong epoch"
+            f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and"
+            f" {never}: {who} or the client named a wrong epoch"
         )
     if read < logged:
         read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
@@ -163,9 +162,7 @@ def _why(group: Group, found: Anomaly) -> str:
             return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
         if read_ns < 0:
             return f"{wrote} wrote there after the read, or the answer named a wrong epoch"
-        since_ns = fetched_after_ns(
-            group, _read_value(group, found), number_in(found, "op_id"), read_ns
-        )
+        since_ns = fetched_after_ns(group, value, number_in(found, "op_id"), read_ns)
         when = "it was read:" if since_ns >= first_ns else (
             "that read ended, but clients fetch ahead: it wrote there after the fetch, or"
         )  # fmt: skip
@@ -178,6 +175,20 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
         f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
     )
+
+
+def _never_of(group: Group, found: Anomaly, value: int) -> str:
+    """Return what shows that a record that all logs hold is not of the epoch read; or nothing."""
+    read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
+    began, mine = _began(group, read), sent(group, value)
+    if began == NEVER_NS:
+        return f"no leader and no record of epoch {read} is known"
+    if began > found.offset:
+        return f"epoch {read} begins at offset {began} only"
+    late = mine is not None and read < logged and mine.sent_ns >= _known_ns(group, logged)
+    if mine is None or not late or not _sent_once(group, mine, value):
+        return ""
+    return f"it was sent once, at {seconds(mine.sent_ns)}, when that epoch had begun"
 
 
 def _cut_there(group: Group, offset: int, epoch: int) -> str:

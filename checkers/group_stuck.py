@@ -199,17 +199,14 @@ def _why(group: Group, found: Anomaly) -> str:
     span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     unanswered = _unanswered(group, name, span[1])
     midst_ns = sum(span) // 2
-    if process < 0:
-        who = _coordinated(group, name, (span[0], midst_ns))
-        return f"no rebalance assigned the partition to a member{who}{unanswered}"
-    left = _left(group, process, at_ns, span[1])
+    left = _gone(group, name, (process, at_ns), span[1])
     if left:
         left_ns, how = left
         who = _coordinated(group, name, (left_ns, max(left_ns, midst_ns)))
-        return (
-            f"process {process}, the last member with the partition, {how}, and no rebalance has"
-            f" assigned it to a member since{who}{unanswered}"
-        )
+        return f"{how}, and no rebalance has assigned it to a member since{who}{unanswered}"
+    if process < 0:
+        who = _coordinated(group, name, (span[0], midst_ns))
+        return f"no rebalance assigned the partition to a member{who}{unanswered}"
     held = f"process {process} has been assigned the partition since {seconds(at_ns)}"
     position = _position(group, process, at_ns)
     if position < 0:
@@ -238,6 +235,36 @@ def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
     """Say who coordinated a group in a time, one after the other; empty if that is not known."""
     by = coordinators(group.facts, GROUPS, name, span)
     return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
+
+
+def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tuple[int, str] | None:
+    """Return when and how the last member of a group lost the partition; None if none did.
+
+    Args:
+        group: The partition.
+        name: The group's.
+        last: The process that was assigned it last, and when; -1 if none was.
+        until_ns: By then.
+    """
+    process, at_ns = last
+    left = _left(group, process, at_ns, until_ns) if process >= 0 else None
+    if process >= 0 and left is None:
+        return None
+    moves = group.table("assignments")
+    revoked = select(moves, equal(moves, "kind", REVOKED))
+    rows = zip(ints(revoked, "time_ns").tolist(), ints(revoked, "process").tolist(), strict=True)
+    since_ns = left[0] if left else NONE
+    mine = [
+        (time_ns, other)
+        for time_ns, other in rows
+        if since_ns < time_ns < until_ns and group_id_of(group.facts.plan, other) == name
+    ]
+    if mine:
+        time_ns, other = max(mine)
+        before = f"process {process} {left[1]}, and " if left else ""
+        gave = f"process {other} gave it back at {seconds(time_ns)}"
+        return time_ns, f"{before}{gave}, though no assignment to it is recorded"
+    return left and (left[0], f"process {process}, the last member with the partition, {left[1]}")
 
 
 def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, str] | None:

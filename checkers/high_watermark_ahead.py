@@ -232,7 +232,7 @@ def _why(group: Group, found: Anomaly) -> str:
                 f"n{last.broker}, leader of epoch {last.epoch}, had announced"
                 f" {last.high_watermark} at {seconds(last.observed_ns)}"
             )
-        return Proved("; ".join(told))
+        return Proved("; ".join(told) + (_by_file(group, node, end) if told_at < 0 else ""))
     if end < 0 or group.facts.forgets:
         return f"the record does not show how far {node}'s own log reached"
     low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
@@ -255,6 +255,17 @@ def _why(group: Group, found: Anomaly) -> str:
     if low >= 0:
         return f"the record does not show whether all below {mark} was committed"
     return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
+
+
+def _by_file(group: Group, node: str, end: int) -> str:
+    """Say so if a broker reported a mark that its log had, and only its checkpoint is wrong."""
+    marks = _told_marks(group)
+    mine = select(marks, equal(marks, "node", node))[-1:]
+    last = int(ints(mine, "high_watermark").max(initial=NONE))
+    if not 0 <= last <= end:
+        return ""
+    at = seconds(int(ints(mine, "observed_ns")[0]))
+    return f"; it reported {last} last, at {at}: only that of its checkpoint file is wrong"
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:

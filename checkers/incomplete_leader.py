@@ -23,7 +23,7 @@ import numpy as np
 from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
 from checkers.announcements import Announcement, announcements, announces
 from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, select
+from checkers.columns import equal, ints, present, select
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
@@ -175,6 +175,8 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     elif had:
         so = ", so it had them" if same else _PERHAPS
         told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}{so}")
+    elif never := _never_had(group, found, node):
+        told.append(never)
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
         told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
     elif ended := [each for each in looks if each[0] < since_ns]:
@@ -185,6 +187,42 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     elif looks:
         told.append("no look at its log in that time shows whether it had them")
     return [*told, *_others_with(group, found, node, until_ns)]
+
+
+def _never_had(group: Group, found: Anomaly, node: str) -> str:
+    """Say so if a leader's log never had what was announced before it led, by its own reports.
+
+    In one life a log gets shorter by truncations alone, which its broker writes down.
+    """
+    mark, since_ns = (
+        number_in(found, f"announced_{name}") for name in ("high_watermark", "observed_ns")
+    )
+    states = group.table("replica_states")
+    mine = equal(states, "node", node) & present(states, "observed_ns")
+    mine &= present(states, "log_end_offset")
+    names = ("observed_ns", "log_end_offset", "incarnation")
+    times, ends, lives = (ints(select(states, mine), name) for name in names)
+    short, cuts = ends < mark, truncations_of(group, mark - 1)
+    early = np.unique(lives[short & (times <= since_ns)])
+    late = np.flatnonzero(short & (times > since_ns) & np.isin(lives, early))
+    if (
+        since_ns < 0
+        or not len(late)
+        or not read_whole(group, node)
+        or any(each.node == node for each in cuts)
+    ):
+        return ""
+    at, begun = late[np.argmin(times[late])], elected(group, number_in(found, "epoch"))
+    if (~short & (lives == lives[at]) & (times <= times[at])).any():
+        return ""
+    without = ""
+    if begun is not None and not begun.unclean:
+        by = number_in(found, "announced_by")
+        without = f", so n{by} announced them without a replica of its ISR"
+    return (
+        f"its log ended at {ends[at]} at {seconds(int(times[at]))}, after they were announced, and"
+        f" no truncation of it is recorded: it never got them{without}"
+    )
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:

@@ -16,7 +16,6 @@ that was full and shrank again later. A story ends as it wants, some with a brok
 scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,6 +30,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import entries, leader_of, listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -161,13 +161,11 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    calm_ns, isr = number_in(found, "calm_from_ns"), numbers_in(found, "isr")
-    full_ns, told = number_in(found, "full_ns"), _told(group)
-    until_ns = full_ns if full_ns >= 0 else NEVER_NS
+    isr, told = numbers_in(found, "isr"), _told(group)
     leader = leader_of(group, int(ints(told, "leader_epoch").max(initial=NONE)))
     away = [f"n{each}" for each in range(1, group.facts.plan.nodes + 1) if each not in isr]
     away = [each for each in away if looks_at(group, each)]
-    texts = [_lag(group, each, leader, (calm_ns, until_ns), isr=isr) for each in away if leader]
+    texts = [_lag(group, each, leader, found) for each in away if leader]
     texts = [each for each in (*texts, _written_again(group, told, leader)) if each]
     if texts:
         return Proved("; ".join(texts))
@@ -193,11 +191,10 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
     return ""
 
 
-def _lag(
-    group: Group, node: str, leader: str, between_ns: tuple[int, int], *, isr: Sequence[int]
-) -> str:
+def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     """Return whether a replica that was out of the ISR had caught up with its leader."""
-    from_ns, until_ns = between_ns
+    from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
+    until_ns = full_ns if full_ns >= 0 else NEVER_NS
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
     compared = [
         (at, end, reached)
@@ -218,7 +215,7 @@ def _lag(
         )
     return (
         f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
-        f" {len(level)} of {len(compared)} looks: {_kept_out(group, node, leader, isr)}"
+        f" {len(level)} of {len(compared)} looks: {_kept_out(group, node, leader, found)}"
     )
 
 
@@ -239,23 +236,34 @@ def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, 
     return least, max(least, later[0]) if seen and later else NEVER_NS
 
 
-def _kept_out(group: Group, node: str, leader: str, isr: Sequence[int]) -> str:
+def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
     """Return who kept a replica out of an ISR that had caught up, by the controllers' log."""
-    written = entries(group)
-    places = [at for at, each in enumerate(written) if sorted(each.isr) == sorted(isr)]
-    if len(places) != 1:  # A stop at the end writes small ISRs, too.
+    written, quorum = entries(group), group.facts.quorum
+    isr, seen_ns = sorted(numbers_in(found, "isr")), number_in(found, "seen_ns")
+    # A stop at the end writes small ISRs, too.
+    small = [
+        (at, quorum.committed(each.offset)[1])
+        for at, each in enumerate(written)
+        if sorted(each.isr) == isr and quorum.committed(each.offset)[0] <= seen_ns
+    ]
+    if not small or (len(small) > 1 and small[-1][1] > seen_ns):
         return f"{leader} did not take it back, or brokers went on reporting an old ISR"
-    later = written[places[0] :]
+    later = written[small[-1][0] :]
     again = next((each for each in later if int(node[1:]) in each.isr), None)
     if again is None:
         return (
             f"the controllers' log has no ISR with it from offset {later[0].offset} on, so"
             f" {leader} did not ask for it, or the controllers refused"
         )
-    return (
-        f"the controllers' log has it again from offset {again.offset} on, whose time is not"
-        f" recorded: {leader} asked late, or brokers reported it late"
-    )
+    from_ns, by_ns = quorum.committed(again.offset)
+    due_ns = number_in(found, "calm_from_ns") + group.facts.plan.budgets.isr_s * NS_PER_S
+    has = f"the controllers' log has it again from offset {again.offset} on"
+    if from_ns > due_ns and by_ns < UNENDED_NS:
+        return (
+            f"{has}, committed between {seconds(from_ns)} and {seconds(by_ns)}: {leader} asked"
+            " late, or the controllers did not grant it before"
+        )
+    return f"{has}, whose time is not recorded: {leader} asked late, or brokers reported it late"
 
 
 CHECKER = Checker(

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, repeated, select
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
+from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly, Words
 
@@ -94,13 +95,43 @@ def _describe(group: Group, flaw: _Flaw) -> Anomaly:
     return anomaly_at(group, NAME, sentence=sentence, evidence={key: number})
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return "Logquake recorded it wrongly; no broker has a part in it"
+_OURS = "no broker has a part in it"
+_TIMED_OUT = frozenset({"_TIMED_OUT", "_MSG_TIMED_OUT"})
+"""librdkafka's names of an error that a send has after the delivery timeout only."""
+
+
+def _why_value(_group: Group, _found: Anomaly) -> str:
+    return f"Logquake recorded it wrongly; {_OURS}"
+
+
+def _why_op(group: Group, found: Anomaly) -> str:
+    ops, op_id = group.table("ops"), number_in(found, "op_id")
+    mine = select(ops, equal(ops, "op_id", op_id))
+    process, begun_ns = (int(ints(mine, name).max(initial=-1)) for name in ("process", "invoke_ns"))
+    of_it = equal(ops, "process", process) & equal(ops, "outcome", Outcome.INFO.value)
+    before = select(ops, of_it & (ints(ops, "invoke_ns") < begun_ns)).sort_by("invoke_ns")
+    if process < 0 or not before.num_rows or mine.num_rows > 1:
+        return _why_value(group, found)
+    row = before.slice(0, 1).to_pylist()[0]
+    error = str(row["error"] or "").partition(":")[0]
+    what = f"op {row['op_id']}, a {row['f']}, has an unknown outcome{f' ({error})' * bool(error)}"
+    if row["complete_ns"] is None:
+        return f"{what} and never ended, but Logquake went on with its process; {_OURS}"
+    took_ns, limit_s = row["complete_ns"] - row["invoke_ns"], group.facts.plan.delivery_timeout_s
+    if row["f"] == "send" and error in _TIMED_OUT and took_ns < limit_s * NS_PER_S:
+        return (
+            f"{what} after {took_ns // 1_000_000} ms, though the delivery timeout is {limit_s:g} s:"
+            f" Logquake recorded that outcome wrongly; {_OURS}"
+        )
+    at = seconds(row["complete_ns"])
+    return (
+        f"{what}, since {at}: Logquake recorded that wrongly, or went on with its process; {_OURS}"
+    )
 
 
 OPS_CHECKER = Checker(
     name=NAME,
-    why=_why,
+    why=_why_op,
     words=Words(
         one="entry of the record contradicts another",
         many="entries of the record contradict others",
@@ -115,7 +146,7 @@ OPS_CHECKER = Checker(
 )
 VALUES_CHECKER = Checker(
     name=NAME,
-    why=_why,
+    why=_why_value,
     words=OPS_CHECKER.words,
     anomaly_class=AnomalyClass.HARNESS,
     tables=("sends",),

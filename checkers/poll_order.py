@@ -19,7 +19,7 @@ over nothing but lost records is the shadow of their loss: it is told with `lost
 counted here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +32,16 @@ from checkers.client_reasons import (
     nodes_at,
     others,
     passed_over,
+    reads_among,
     reads_of,
     record_at,
     server,
 )
-from checkers.columns import NONE, Mask, equal, ints, select, within
+from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
+from checkers.findings import anomaly_at, could_not_show, number_in, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
 from checkers.positions import (
@@ -87,7 +88,7 @@ def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
         order, steps = group.view(version_order), steps_of(group)
         jumps = _jumps(group, order, steps)
         if len(jumps.at):
-            order = order.without(group.view(lost_values))
+            order = group.view(_kept)
             jumps = _jumps(group, order, jumps)
         return _findings(group, name, jumps, order, rows=len(steps.at))
 
@@ -101,6 +102,17 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
         return _findings(group, name, back, None, rows=len(steps.at))
 
     return check
+
+
+def _kept(group: Group) -> VersionOrder:
+    """Return what is committed and was not lost."""
+    return group.view(version_order).without(group.view(lost_values))
+
+
+def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tuple[Ints, Ints]:
+    """Return offsets and values between two; retention took those below the log's start."""
+    ends = np.searchsorted(order.offsets, [max(after + 1, group.log_start), offset]).tolist()
+    return order.offsets[slice(*ends)], order.values[slice(*ends)]
 
 
 def _jumps(group: Group, order: VersionOrder, steps: Steps) -> Steps:
@@ -231,15 +243,13 @@ class _Story:
     def _jump(self, after: int, offset: int) -> tuple[str, Evidence]:
         if self.order is None:
             return f"{after + 1 - offset} back", {}
-        first = max(after + 1, self.group.log_start)
-        begin, end = np.searchsorted(self.order.offsets, [first, offset]).tolist()
-        offsets = self.order.offsets[begin:end][:_SHOWN].tolist()
-        values = self.order.values[begin:end][:_SHOWN].tolist()
+        skipped = _skipped(self.group, self.order, after, offset)
+        count = len(skipped[0])
+        offsets, values = (each[:_SHOWN].tolist() for each in skipped)
         named = [
             f"{self.group.facts.name_of(value)} at offset {at}"
             for at, value in zip(offsets[:3], values[:3], strict=True)
         ]
-        count = end - begin
         more = f" and {count - len(named)} more" if count > len(named) else ""
         records = "a committed record" if count == 1 else f"{count} committed records"
         return f"it jumped over {records}: {', '.join(named)}{more}", {
@@ -293,22 +303,18 @@ def _unmoved(found: Anomaly) -> str:
 
 
 def _left_out(group: Group, found: Anomaly, who: str) -> str:
-    places = list(
-        zip(numbers_in(found, "skipped_offsets"), numbers_in(found, "skipped_values"), strict=True)
-    )
-    it = "it" if number_in(found, "skipped") == 1 else "them"
-    nodes = [
-        log.node
-        for log in final_logs(group)
-        if all(log.node in nodes_at(group, *place) for place in places)
-    ]
-    if not places:
+    after, next_ = number_in(found, "after_offset"), number_in(found, "offset")
+    offsets, values = _skipped(group, group.view(_kept), after, next_)
+    it = "it" if len(offsets) == 1 else "them"
+    nodes = [log.node for log in final_logs(group) if log.holds(offsets, values).all()]
+    if not len(offsets):
         return f"{who} left out what it jumped over"
-    offset, value = places[0]
+    offset, value = int(offsets[0]), int(values[0])
     if final_logs(group) and not nodes_at(group, offset, value):
         return f"no log that was read holds {group.facts.name_of(value)} at {offset}"
     marker = marker_behind(group, offset, value) if it == "it" else ""
-    because = _because(f"{hold(nodes)} {it}" * bool(nodes), _others(group, found, places), marker)
+    got = _others(group, found, offsets, values)
+    because = _because(f"{hold(nodes)} {it}" * bool(nodes), got, marker)
     aborted = " or took its transaction for aborted" if marker and _committed(group, found) else ""
     return f"{who} left {it} out{aborted}{because}{_unmoved(found)}"
 
@@ -325,17 +331,20 @@ def _because(*told: str) -> str:
     return f": {', and '.join(known)}" if known else ""
 
 
-def _others(group: Group, found: Anomaly, places: Sequence[tuple[int, int]]) -> str:
+def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
     """Return how many others were given what a reader was not."""
-    reads = [reads_of(group, offset, [value]) for offset, value in places]
-    all_of_them = {
-        op_id: ended_ns
-        for op_id, ended_ns in reads[0].items()
-        if all(op_id in each for each in reads)
-    }
-    what = "it" if len(places) == 1 else "them"
-    told = others(all_of_them, number_in(found, "op_id"), number_in(found, "read_ns"), what=what)
-    return told or f"no other read returned {what}"
+    op_id, read_ns = number_in(found, "op_id"), number_in(found, "read_ns")
+    places, ops, ended_ns = reads_among(group, offsets, values)
+    places, ops = places[ops != op_id], ops[ops != op_id]
+    known, counts = np.unique(ops, return_counts=True)
+    whole = {op: ended_ns[op] for op in known[counts == len(offsets)].tolist()}
+    if len(offsets) == 1:
+        return others(whole, op_id, read_ns) or "no other read returned it"
+    before = [op for op in known.tolist() if 0 <= ended_ns[op] <= read_ns]
+    early = np.bincount(places[np.isin(ops, before)], minlength=len(offsets)).min()
+    told = others(whole, op_id, read_ns, what="all of them")
+    told = told or f"no other read returned {'all of ' * bool(len(ops))}them"
+    return f"{told}; {early} reads or more had returned each before" if early > 1 else told
 
 
 def _is_member(group: Group, found: Anomaly) -> bool:

@@ -4,6 +4,7 @@
 only this of it.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,9 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, ints, present, select, texts, unique_pairs
+from checkers.reigns import UNENDED_NS, commits
 
 Marks = Mapping[str, int]
 """A node's name, and the offset below which its log was known to be committed."""
+
+Committed = tuple[int, int, int]
+"""A high watermark, and two times: see `QuorumFacts.commits`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,8 @@ class QuorumFacts:
         announced: The highest high watermark that was told in an epoch, by epoch.
         leaders: Everyone that any node named as the quorum's leader in an epoch, by epoch.
         votes: Who voted for whom, as (epoch, node, candidate).
+        commits: By each high watermark that was told, in their order: before when nothing just
+            below it was committed, and by when all was; the last one's offset is beyond all.
     """
 
     marks: Marks = field(default_factory=dict)
@@ -38,6 +45,12 @@ class QuorumFacts:
     announced: Mapping[int, int] = field(default_factory=dict)
     leaders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     votes: frozenset[tuple[int, str, str]] = frozenset()
+    commits: tuple[Committed, ...] = ()
+
+    def committed(self, offset: int) -> tuple[int, int]:
+        """Return before when an entry of the log was not committed, and by when it was."""
+        at = bisect_right(self.commits, offset, key=lambda each: each[0])
+        return self.commits[at][1:] if at < len(self.commits) else (0, UNENDED_NS)
 
 
 def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumFacts:
@@ -62,6 +75,7 @@ def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumF
         },
         leaders=_leaders(states),
         votes=votes_of(states),
+        commits=commits(states),
     )
 
 

@@ -10,7 +10,7 @@ one partition of an internal topic: the hash of the group's name, or of the tran
 which one. A broker that is cut off may go on as coordinator: its time then ends with the fault.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ LATE_NS = 2_000_000_000
 """An answer may be so much older than its time, and a broker may learn of its role so late."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
 """Faults that end their targets; under any other one a leader may go on."""
-_NEVER_NS = int(np.iinfo(np.int64).max) - LATE_NS
+UNENDED_NS = int(np.iinfo(np.int64).max) - LATE_NS
 _LEADER = "leader"
 _SMALLEST = -(2**31)
 """Of Java's numbers of 32 bits, which has no absolute value."""
@@ -97,7 +97,7 @@ def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
                     leader=leader,
                     epoch=epoch,
                     from_ns=spans.not_before(at),
-                    until_ns=spans.by(following) if following >= 0 else _NEVER_NS,
+                    until_ns=spans.by(following) if following >= 0 else UNENDED_NS,
                 )
             )
     return tuple(found)
@@ -149,7 +149,7 @@ class _Spans:
     def by(self, at: int) -> int:
         """Return by when an entry was certainly committed; beyond all times if never."""
         row = int(np.searchsorted(self._reached, at, side="right"))
-        return int(self._times[row]) if row < len(self._times) else _NEVER_NS
+        return int(self._times[row]) if row < len(self._times) else UNENDED_NS
 
     def not_before(self, at: int) -> int:
         """Return before when an entry was certainly not committed; 0 if nothing says so."""
@@ -158,6 +158,24 @@ class _Spans:
         same = self._leading[:row] & (self._epochs[:row] == epoch)
         before = self._times[:row][same]
         return max(0, int(before.max(initial=0)) - LATE_NS)
+
+    def marks(self) -> Iterator[int]:
+        """Yield each high watermark that is higher than those told before, and one beyond all."""
+        yield from np.unique(self._reached).tolist()
+        yield UNENDED_NS
+
+
+def commits(quorum_states: pa.Table) -> tuple[tuple[int, int, int], ...]:
+    """Return when what lies just below each high watermark of the controllers' log was committed.
+
+    Args:
+        quorum_states: Rows of `quorum_states`.
+
+    Returns:
+        By high watermark: it, and its entries' times as of `Reign.from_ns` and `until_ns`.
+    """
+    spans = _Spans(quorum_states)
+    return tuple((mark, spans.not_before(mark - 1), spans.by(mark - 1)) for mark in spans.marks())
 
 
 def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
@@ -212,7 +230,7 @@ def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...
     """
     ends: dict[str, list[tuple[int, int]]] = {}
     for node, begun_ns, ended_ns in cut_off:
-        ends.setdefault(node, []).append((begun_ns, min(ended_ns, _NEVER_NS)))
+        ends.setdefault(node, []).append((begun_ns, min(ended_ns, UNENDED_NS)))
     return tuple(
         replace(
             each,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import looks_at
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
+from checkers.client_reasons import written_by
 from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
@@ -341,6 +342,14 @@ def wrong_copy(
         return (
             f"{led}, and {verb(good.nodes, 'holds', 'hold')} what {leaders[0]} had written then:"
             f" {leaders[0]}'s own copy was changed afterwards"
+        )
+    numbers = {written_by(logs[node], at) for node in (*good.nodes, *bad.nodes)
+               if (at := logs[node].at(offset)) is not None}  # fmt: skip
+    alike = len(numbers) == 1 and good.value != bad.value  # A retry has its value.
+    if alike and (same := numbers.pop())[0] >= 0 <= same[2]:
+        return (
+            f"{led}; {listed(agree)} agree, and the copy of {whose} has the same producer and"
+            f" sequence ({same[0]}, {same[2]}): it was copied, and changed on {whose}"
         )
     wrote = f", or {whose} wrote it without leading" if leaders else ""
     return f"{led}; {listed(agree)} agree, so the copy of {whose} was changed{wrote}"

@@ -13,6 +13,7 @@ log does not call unclean, was an eligible leader replica (KIP-966).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -172,7 +173,7 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
     here = present(rows, "isr") & (ints(rows, "leader_epoch") == leader.epoch)
     here &= (ints(rows, "asked_ns") >= from_ns) & (ints(rows, "observed_ns") >= 0)
     here &= ints(rows, "observed_ns") <= until_ns
-    told = select(rows, here)["isr"].to_pylist()
+    told: list[Any] = select(rows, here)["isr"].to_pylist()
     isrs = [isr for _, _, of, isr in group.view(_written_isrs) if of == leader.epoch and isr]
     later = isrs[isrs.index(mine) if mine in isrs else 0 :]
     return any({*isr} - mine for isr in told) or any(isr - mine for isr in later)

@@ -275,11 +275,19 @@ def _why(group: Group, found: Anomaly) -> str:
         isr = _isr(group, worst, span)
         return f"{who}, refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
     if worst and not worst.startswith("_"):
-        return f"brokers refused them with {worst}; {who}, {alive} meanwhile{locked}"
+        none = _no_authorizer(group, worst)
+        return f"brokers refused them with {worst}{none}; {who}, {alive} meanwhile{locked}"
     did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
     missing = f"; clients only record that they gave up ({worst}), not what it answered"
     return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing if worst else ''}"
+
+
+def _no_authorizer(group: Group, error: str) -> str:
+    """Say so if brokers refused clients that nothing restricts."""
+    given = any("authorizer.class.name" in each for each in group.facts.plan.settings)
+    unset = group.facts.plan_known and "AUTHORIZATION_FAILED" in error and not given
+    return ", though the plan sets no authorizer" * unset
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
@@ -298,9 +306,11 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"
     ended = ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
+    given = len(np.unique(ints(polls, "offset")[read]))
+    records = "a record" if given == 1 else f"{given} records"
     said = [
         f"answered ListOffsets{by}" if answered.any() else "",
-        f"gave readers {int(read.sum())} records of it" if read.any() else "",
+        f"gave readers {records} of it" if given else "",
     ]
     return " and ".join(each for each in said if each)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import Acked, cut_at, led_between, looks_at, moved
+from checkers.acknowledger import Acked, Acknowledger, cut_at, led_between, looks_at, moved
 from checkers.announcements import announcements
 from checkers.client_reasons import in_words
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
@@ -56,6 +56,7 @@ from checkers.replica_reasons import (
     stop_text,
     verb,
 )
+from checkers.successors import reported_isrs
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
@@ -361,7 +362,13 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
     without = [each for each in nodes if _lacked(group, acked, each)]
     if not without or len(by) != 1 or by[0].broker < 0 or by[0].node in without:
         return []
-    return [f"{in_words(by)} acknowledged it without {listed(without)}"]
+    leader = by[0]
+    told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
+    before = [isr for _, seen_ns, isr in told if seen_ns <= acked.acked_ns][-1:]
+    after = [isr for asked_ns, _, isr in told if asked_ns >= acked.acked_ns][:1]
+    isr = f", with the ISR {sorted(before[0])}," if before and before == after else ""
+    beyond = _announced(group, leader, acked.offset)
+    return [f"{in_words(by)} acknowledged it without {listed(without)}{isr}{beyond}"]
 
 
 def _lacked(group: Group, acked: Acked, node: str) -> bool:
@@ -376,6 +383,17 @@ def _lacked(group: Group, acked: Acked, node: str) -> bool:
     before, after = times <= acked.acked_ns, times >= acked.acked_ns + TOLD_LATE_NS
     same = set(lives[before].tolist()) & set(lives[after].tolist()) - {NONE}
     return acked.acked_ns >= 0 and bool(same) and not moved(group)
+
+
+def _announced(group: Group, leader: Acknowledger, offset: int) -> str:
+    """Return when a leader announced an offset as committed, for people; empty if it did not."""
+    told = announcements(group)
+    mine = (told.brokers == leader.broker) & (told.epochs == leader.epoch)
+    beyond = told.where(mine & (told.marks > offset) & (told.observed_ns >= 0))
+    if not len(beyond):
+        return ""
+    first = beyond[int(np.argmin(beyond.observed_ns))]
+    return f" and announced {first.high_watermark} at {seconds(first.observed_ns)}"
 
 
 def _why_short(group: Group, found: Anomaly, node: str) -> str:

@@ -210,8 +210,10 @@ def read_nothing(record: Record, place: dict[str, object], since_ns: int) -> Non
 
 
 def dealt_to_nobody(record: Record, place: dict[str, object], since_ns: int) -> None:
-    """Have no member be given a partition from a time on."""
+    """Have no member be given a partition from a time on: only who had it gives it back."""
     record.drop("assignments", lambda row: row["time_ns"] > since_ns, kind=DEALT, **place)
+    had = {row["process"] for row in record.rows("assignments", kind=DEALT, **place)}
+    record.drop("assignments", lambda row: row["process"] not in had, kind=REVOKED, **place)
     record.drop(
         "commits", lambda row: row["asked_ns"] > since_ns, act=GroupAct.FETCH.value, **place
     )

@@ -36,6 +36,29 @@ def test_a_process_ends_with_its_info() -> None:
     assert flaws(op(1, 0, 2, outcome="info"), op(2, 3, 4, process=17)) == []
 
 
+def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> None:
+    def why(*ops: Row) -> str:
+        on = whole_run(ops=[*ops])
+        return malformed.OPS_CHECKER.why(on, found(malformed.OPS_CHECKER, on).anomalies[0])
+
+    tail, after = "; no broker has a part in it", op(2, 60 * S, 61 * S)
+    timed = {"outcome": "info", "error": "_TIMED_OUT: Local: Timed out"}
+    assert why(op(1, 0, S // 100, **timed), after) == (
+        "op 1, a send, has an unknown outcome (_TIMED_OUT) after 10 ms, though the delivery timeout"
+        f" is 30 s: Logquake recorded that outcome wrongly{tail}"
+    )
+    head = "op 1, a send, has an unknown outcome (_TIMED_OUT), since 30.000 s: Logquake recorded"
+    wrong = " that wrongly, or went on with its process"
+    assert why(op(1, 0, 30 * S, **timed), after) == f"{head}{wrong}{tail}"
+    assert wrong in why(op(1, 0, S // 100, f="poll", **timed), after)
+    assert wrong in why(op(1, 0, S // 100, outcome="info", error="_TRANSPORT"), after)
+    assert why(op(1, 0, None), after) == (
+        f"op 1, a send, has an unknown outcome and never ended, but Logquake went on with its"
+        f" process{tail}"
+    )
+    assert why(op(1, 0, 7), op(2, 5, 9)) == f"Logquake recorded it wrongly{tail}"
+
+
 def test_what_is_not_known_of_an_op_is_no_flaw_of_others() -> None:
     nameless = {"process": None}
     assert flaws(op(1, 0, 7, **nameless), op(2, 5, 9, **nameless)) == []

@@ -278,6 +278,37 @@ def test_who_led_when_a_record_was_sent_may_have_left_it_out_of_a_fetch_ahead() 
         assert said.startswith(f"{who} or the client left it out:")
 
 
+def test_a_long_skip_counts_the_reads_of_all_that_it_left_out() -> None:
+    many = [pack_value(1, number) for number in range(14)]
+    held = {
+        "sends": [ack(value, offset, op=20 + offset, at=S) for offset, value in enumerate(many)],
+        "leadership": LED,
+        **logs(*((0, value) for value in many)),
+    }
+
+    def some(*offsets: int, op: int, at: int) -> list[Row]:
+        return [
+            {**told(many[offset], offset, op=op, at=at * S), "process": op, "pos": pos}
+            for pos, offset in enumerate(offsets)
+        ]
+
+    skip = [*some(0, op=1, at=2), *({**row, "process": 1} for row in some(13, op=2, at=9))]
+    early = [row for op in (3, 4) for row in some(*range(1, 11), op=op, at=3)]
+    rest = [row for op in (5, 6) for row in some(11, 12, op=op, at=4)]
+    whole = some(*range(1, 13), op=7, at=20)
+    said = reason(
+        poll_order.SKIP_CHECKER, group(READ, **held, polls=[*skip, *early, *rest, *whole])
+    )
+    assert (
+        f"left them out: {ALL} them, and one other read returned all of them; 2 reads or more had"
+        " returned each before; its client" in said
+    )
+    parts = reason(poll_order.SKIP_CHECKER, group(READ, **held, polls=[*skip, *early, *rest[:1]]))
+    assert "and no other read returned all of them; its client" in parts
+    none = reason(poll_order.SKIP_CHECKER, group(READ, **held, polls=skip))
+    assert "and no other read returned them; its client" in none
+
+
 def test_a_skip_inside_of_an_op_says_nothing_of_assignments() -> None:
     said = reason(poll_order.INT_SKIP_CHECKER, group(READ, **HELD, polls=got(0, 2, op=1)))
     assert said.startswith("n2, leader of epoch 0, or the client left it out: ")

@@ -30,6 +30,7 @@ from tests.checkers.reasons import (
     STOPPED,
     announced,
     cause,
+    causes,
     look,
     metadata,
     written,
@@ -102,7 +103,8 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
 
 
 def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> None:
-    on, row = mismatch(3, polled(0, at_s=1.5), leads(1, 0)), group(sends=[ack(A, 0, at=S + S // 5)])
+    on = mismatch(3, polled(0, at_s=1.5), leads(1, 0))
+    row = group(sends=[{**ack(A, 0, at=S + S // 5), "complete_ns": 90 * S}])
     ends = "the answer named an older epoch, or came from a replica that still had an older record"
     assert cause(epoch_mismatch.CHECKER, on) == (
         "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: it wrote"
@@ -115,6 +117,24 @@ def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> N
         assert cause(epoch_mismatch.CHECKER, known) == (
             f"n2, leader of epoch 3, led already when it was read: {ends}"
         )
+
+
+def test_what_was_sent_once_after_an_election_is_of_no_epoch_before() -> None:
+    known = mismatch(3, polled(0, at_s=3), leads(1, 0))
+
+    def sent(at: int, ended: int) -> str:
+        times = {"invoke_ns": at, "complete_ns": ended}
+        sends = group(sends=[{**ack(A, 0), **times}]).table("sends")
+        on = replace(known, tables={**known.tables, "sends": sends}, derived={})
+        return cause(epoch_mismatch.CHECKER, on)
+
+    assert sent(2 * S, 2 * S + 9) == (
+        "n1, n2 and n3 hold the same value there, of epoch 3, and it was sent once, at 2.000 s,"
+        " when that epoch had begun: n1 or n2, each of which may have led then, or the client named"
+        " a wrong epoch"
+    )
+    assert "older record" in sent(S - 1, 2 * S), "it was sent before that epoch was seen"
+    assert "older record" in sent(2 * S, 90 * S), "its client had the time to send it again"
 
 
 def lines(node: str, *told: tuple[int, int]) -> Row:
@@ -250,6 +270,21 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
         "n1, leader of epoch 3, began it at offset 6 without what n2 had called committed: that was"
         " too much, or n1 lacked it"
     )
+
+
+def test_a_checkpoint_alone_is_wrong_if_its_broker_reported_what_its_log_had() -> None:
+    def told(*looks: Row) -> str:
+        ends = [state("n1", 2, 2), state("n2", 2, 9)]
+        held = [row for node in NODES for row in log(node, (0, A), (0, B))]
+        on = group(STOPPED, leadership=[announced(1, 0, 2, 1)], replica_records=held,
+                   replica_states=[*ends, *looks])  # fmt: skip
+        return causes(high_watermark_ahead.CHECKER, on)[-1]
+
+    wrong = "n2's own log ended at 2, so its mark is wrong"
+    assert told(look("n2", 2, 8, mark=2), look("n2", 2, 7, mark=1)) == (
+        f"{wrong}; it reported 2 last, at 8.000 s: only that of its checkpoint file is wrong"
+    )
+    assert told() == told(look("n2", 2, 7, mark=2), look("n2", 2, 8, mark=9)) == wrong
 
 
 def regressed(

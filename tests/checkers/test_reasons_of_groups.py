@@ -166,22 +166,27 @@ def test_an_answer_with_an_ops_mark_is_that_ops_position_changed() -> None:
     told = ahead(of_groups(ONE), rows)
     assert isinstance(told, Proved)
     assert told == (
-        "the answer carries the mark of op 1, which committed 15 here: the coordinator (n3, leader"
-        " of __consumer_offsets-0 in epoch 0) stored or told that position 1 too high, and mixed up"
-        " nothing"
+        "the answer carries the mark of op 1, which committed 15 here: nothing was mixed up; the"
+        " coordinator (n3, leader of __consumer_offsets-0 in epoch 0) or the client's library"
+        " stored or reported that position 1 too high"
     )
 
 
 def test_an_answer_with_another_groups_or_partitions_mark_was_mixed_up() -> None:
     other = [commit(16, 10, op=1, process=8), fetch(16, 20, by=1)]
-    assert "of another group: the coordinator" in ahead(of_groups(ONE), other)
+    told = ahead(of_groups(ONE), other)
+    assert "of another group: the coordinator" in told
+    assert "library" not in told, "a client has the marks of its own group only"
     elsewhere = [commit(15, 10, op=1), fetch(16, 20, by=7)]
-    assert "op 7, which committed nothing of log-0-0" in ahead(of_groups(ONE), elsewhere)
+    told = ahead(of_groups(ONE), elsewhere)
+    assert "op 7, which committed nothing of log-0-0" in told
+    assert told.endswith("or the client's library mixed up partitions")
 
 
 def test_an_answer_without_a_mark_is_no_commit_of_ours() -> None:
     told = ahead(of_groups(ONE), [fetch(2, 20)])
     assert told.startswith("the answer carries no member's mark")
+    assert told.endswith("or the client's library made it up"), "no log of positions is recorded"
     two = (reign(3, 0, 0, 20), reign(2, 1, 19, 100))
     assert ahead(of_groups(*two), [fetch(2, 20)]).endswith(
         "; more than one broker may have been that"
@@ -255,6 +260,19 @@ def test_a_partition_that_was_given_back_was_assigned_to_nobody() -> None:
 def test_what_came_before_after_or_to_others_takes_nothing(other: Row) -> None:
     told = stuck(calm(), [move(DEALT, MEMBER, 90, 0), other])
     assert told.startswith("process 2 has been assigned the partition since 90.000 s")
+
+
+def test_who_gave_it_back_last_without_an_assignment_is_named() -> None:
+    moves = [move(DEALT, MEMBER, 90, 0), move(REVOKED, MEMBER, 95), move(REVOKED, 4, 97)]
+    tail = (
+        "process 4 gave it back at 97.000 s, though no assignment to it is recorded, and no"
+        " rebalance has assigned it to a member since"
+    )
+    assert stuck(calm(), moves) == f"process 2 gave it back at 95.000 s, and {tail}"
+    assert stuck(calm(), moves[2:]) == tail
+    for other in (move(REVOKED, OTHER_GROUPS, 97), move(REVOKED, 4, 145), move(REVOKED, 4, 94)):
+        told = stuck(calm(), [*moves[:2], other])
+        assert told.startswith("process 2, the last member with the partition, gave it back at 95")
 
 
 def test_a_member_whose_thread_goes_on_as_another_process_is_gone() -> None:

@@ -205,6 +205,33 @@ def test_what_the_elected_held_before() -> None:
     assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
 
 
+def test_who_was_short_after_the_announcement_in_one_life_never_had_them() -> None:
+    knew, clean = metadata("n2", 1, 0, 4.5), written(2, 3, 7, 2, 1)
+    states = (look("n2", 1, 3), look("n2", 1, 5))
+
+    def told(*rows: Row, states: tuple[Row, ...] = states, cuts: tuple[Row, ...] = ()) -> str:
+        on = begun(knew, *rows, about=facts(collected_nodes=frozenset(NODES)), states=states)
+        more = group(truncations=[*cuts]).table("truncations")
+        return cause(
+            incomplete_leader.CHECKER, replace(on, tables={**on.tables, "truncations": more})
+        )
+
+    never = (
+        "its log ended at 1 at 5.000 s, after they were announced, and no truncation of it is"
+        " recorded: it never got them"
+    )
+    assert told() == never
+    assert told(clean).endswith(f"{never}, so n1 announced them without a replica of its ISR")
+    assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {never}"
+    line = {"node": "n2", "from_offset": 1, "to_offset": None, "observed_ns": None}
+    restarted = (states[0], {**states[1], "incarnation": 2})
+    reached = (states[0], look("n2", 2, 4.8), states[1])
+    for less in (told(cuts=(line,)), told(states=restarted), told(states=states[1:]),
+                 told(states=reached)):  # fmt: skip
+        assert "never got them" not in less
+    assert never in told(cuts=({**line, "node": "n3"},))
+
+
 def cut_off(*rows: Row, states: tuple[Row, ...] = (), cut: bool = True) -> str:
     """n2 led epoch 3 and had a tail to 20; n1 led epoch 4 from 10 on, and announced 15 at 5 s."""
     records = [*((3, A + at) for at in range(10)), (5, B + 60)]
@@ -351,9 +378,13 @@ def test_another_record_at_the_offset_of_a_send_was_not_that_send() -> None:
 
 
 def not_restored(
-    *states: Row, more: tuple[Row, ...] = (), sends: tuple[Row, ...] = (), calm_s: int = 0
+    *states: Row,
+    more: tuple[Row, ...] = (),
+    sends: tuple[Row, ...] = (),
+    calm_s: int = 0,
+    quorum: QuorumFacts | None = None,
 ) -> str:
-    calm = facts(calm_from_ns=calm_s * S)
+    calm = facts(calm_from_ns=calm_s * S, quorum=quorum or QuorumFacts())
     told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
     on = group(calm, leadership=[*told, *more], replica_states=[*states], sends=[*sends])
     return cause(isr_not_restored.CHECKER, on)
@@ -395,6 +426,27 @@ def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
     assert "has it again from offset 6 on, whose time" in not_restored(*looks, more=late)
     twice = (*late, written(1, 1, 8, 1, 3))
     assert "went on reporting an old ISR" in not_restored(*looks, more=twice)
+
+
+def test_when_the_controllers_log_had_it_again_decides_who_was_late() -> None:
+    looks = (look("n1", 5, 4), look("n2", 5, 5))
+    isrs = (written(1, 1, 2, 1, 3), written(1, 1, 3, 1, 2, 3), written(1, 1, 5, 1, 3),
+            written(1, 1, 6, 1, 2, 3), written(1, 1, 8, 1, 3))  # fmt: skip
+
+    def told(*commits: tuple[int, int, int]) -> str:
+        spans = tuple((mark, at * S, by * S) for mark, at, by in commits)
+        return not_restored(*looks, more=isrs, quorum=QuorumFacts(commits=spans))
+
+    small = ((6, 2, 4), (9, 400, 500))
+    late = "has it again from offset 6 on, committed between 200.000 s and 203.000 s: n1 asked late"
+    assert f"{late}, or the controllers did not grant it before" in told(
+        small[0], (7, 200, 203), small[1]
+    )
+    assert "offset 6 on, whose time is not recorded" in told(small[0], (7, 2, 203), small[1])
+    # Which of two such ISRs was in force is not known.
+    unknown = "did not take it back, or brokers went on reporting an old ISR;"
+    assert unknown in told()
+    assert unknown in told((6, 2, 400), (9, 400, 500))
 
 
 def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> None:

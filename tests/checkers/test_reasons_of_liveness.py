@@ -61,12 +61,12 @@ LED = answers(3, 1, *range(80, 130, 2))
 REFUSED, SILENT = "NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT"
 
 
-def got(at: int) -> Row:
-    return {**read(A, 0, op=500 + at, phase="main"), "complete_ns": at * S}
+def got(at: int, offset: int = 0) -> Row:
+    return {**read(A, offset, op=500 + at, phase="main"), "complete_ns": at * S}
 
 
 def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
-    told = out(REFUSED, leadership=LED, polls=[got(105), got(106), got(99)])
+    told = out(REFUSED, leadership=LED, polls=[got(105), got(106, 1), got(107), got(99, 2)])
     assert told == (
         "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
         " ListOffsets and gave readers 2 records of it meanwhile"
@@ -76,9 +76,13 @@ def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
 def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
     told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
     assert told == (
-        "brokers refused them with TOPIC_AUTHORIZATION_FAILED; n3, its leader in epoch 1, answered"
-        " ListOffsets meanwhile"
+        "brokers refused them with TOPIC_AUTHORIZATION_FAILED, though the plan sets no authorizer;"
+        " n3, its leader in epoch 1, answered ListOffsets meanwhile"
     )
+    assert "authorizer" not in out("UNKNOWN_TOPIC_OR_PARTITION", leadership=LED)
+    plan = about().plan.model_copy(update={"broker": {"authorizer.class.name": "an.Authorizer"}})
+    given = replace(about(), plan=plan)
+    assert "authorizer" not in out("TOPIC_AUTHORIZATION_FAILED", given, leadership=LED)
 
 
 def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:

@@ -37,6 +37,7 @@ from tests.checkers.partition_rows import (
 from tests.checkers.reasons import (
     NODES,
     STOPPED,
+    announced,
     cause,
     causes,
     look,
@@ -52,9 +53,12 @@ def cut(node: str, from_offset: int, *, at: int | None = None) -> Row:
 # Two records of one epoch
 
 
-def copies(*rows: Row, sends: tuple[Row, ...] = (), third: bool = True) -> Group:
+def copies(
+    *rows: Row, sends: tuple[Row, ...] = (), third: bool = True, sequence: int = 5, value: int = B
+) -> Group:
     """n1 has another record of epoch 0 at offset 0."""
-    held = [*log("n1", (0, B)), *log("n2", (0, A)), *(log("n3", (0, A)) if third else ())]
+    held = [*log("n1", (0, value)), *log("n2", (0, A)), *(log("n3", (0, A)) if third else ())]
+    held[0] = {**held[0], "sequence": sequence, "record_hash": B * 7}
     return group(leadership=[*rows], replica_records=held, sends=[*sends])
 
 
@@ -88,6 +92,19 @@ def copies(*rows: Row, sends: tuple[Row, ...] = (), third: bool = True) -> Group
 )  # fmt: skip
 def test_a_copy_is_wrong_if_the_others_and_its_sender_say_so(on: Group, told: str) -> None:
     assert cause(two_leaders.CHECKER, on) == told
+
+
+def test_a_copy_with_its_producers_number_was_copied_and_changed() -> None:
+    told = cause(two_leaders.CHECKER, copies(leads(2, 0), sends=(ack(A, 0),), sequence=0))
+    assert told == (
+        "n2 alone led epoch 0; n2, n3 and the acknowledged send agree, and the copy of n1 has the"
+        " same producer and sequence (1, 0): it was copied, and changed on n1"
+    )
+    # A retry of the send has its number, too, and its value.
+    again = copies(leads(2, 0), sends=(ack(A, 0),), sequence=0, value=A)
+    assert cause(two_leaders.CHECKER, again).endswith("or n1 wrote it without leading")
+    unnumbered = copies(leads(2, 0), sequence=-1)
+    assert cause(two_leaders.CHECKER, unnumbered).endswith("or n1 wrote it without leading")
 
 
 def test_two_that_were_named_as_leaders_may_both_have_written() -> None:
@@ -203,6 +220,7 @@ def of_quorum(records: list[Row], leaders: Mapping[int, tuple[str, ...]]) -> Gro
 
 def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong() -> None:
     other = [*log("n1", (1, A)), *log("n2", (1, B)), *log("n3", (1, A))]
+    other = [{**each, "producer_id": -1, "sequence": -1} for each in other]
     led = {1: ("n1",)}
     assert cause(metadata_divergence.CHECKER, of_quorum(other, led)) == (
         "n1 alone led epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
@@ -223,14 +241,19 @@ def test_who_lacks_a_record_of_the_quorum_is_named() -> None:
 # What is on too few replicas
 
 
-def scarce(*states: Row, truncations: tuple[Row, ...] = (), about: RunFacts = STOPPED) -> Group:
+def scarce(
+    *states: Row,
+    truncations: tuple[Row, ...] = (),
+    about: RunFacts = STOPPED,
+    led: tuple[Row, ...] = (),
+) -> Group:
     """Broker 1 leads, and holds alone what was acknowledged at offset 1."""
     held = [*log("n1", (0, A), (0, B)), *log("n2", (0, A)), *log("n3", (0, A))]
     sends = [ack(B, 1, at=5 * S)]
     told = [{**leads(1, 0, at=at * S), "incarnation": 0} for at in range(1, 9)]
     return group(
-        about, sends=sends, leadership=told, replica_records=held, replica_states=[*states],
-        truncations=[*truncations],
+        about, sends=sends, leadership=[*told, *led], replica_records=held,
+        replica_states=[*states], truncations=[*truncations],
     )  # fmt: skip
 
 
@@ -300,6 +323,13 @@ def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> Non
         told = cause(under_replicated.CHECKER, scarce(*once))
         assert told == head
         assert not isinstance(told, Proved)
+    isrs = [metadata("n1", 1, 0, at, 1, 2) for at in (4, 6)]
+    on = scarce(*never, led=(*isrs, announced(1, 0, 2, 7), announced(1, 0, 2, 9)))
+    assert cause(under_replicated.CHECKER, on).endswith(
+        " acknowledged it without n2 and n3, with the ISR [1, 2], and announced 2 at 7.000 s"
+    )
+    changed = scarce(*never, led=(isrs[0], metadata("n1", 1, 0, 6, 1)))
+    assert cause(under_replicated.CHECKER, changed).endswith("acknowledged it without n2 and n3")
     assert cause(under_replicated.CHECKER, scarce()) == (
         "the record does not show whether n2 and n3 ever had it"
     )

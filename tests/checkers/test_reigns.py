@@ -3,13 +3,16 @@
 import pyarrow as pa
 import pytest
 
+from checkers.quorum import QuorumFacts
 from checkers.reigns import (
     GROUPS,
     LATE_NS,
     TRANSACTIONS,
+    UNENDED_NS,
     Cut,
     Reign,
     between,
+    commits,
     cuts,
     lasting,
     partition_of,
@@ -52,6 +55,16 @@ def test_an_epoch_begins_and_ends_where_its_entries_were_committed() -> None:
     assert first[3] == 40, "at 30 s the next entry was not committed, at 40 s it was"
     assert second[:3] == (2, 1, 30 - LATE_S)
     assert second[3] > 1_000_000, "nothing ended it"
+
+
+def test_when_what_lies_below_each_high_watermark_was_committed() -> None:
+    states = pa.Table.from_pylist(LOOKS[:3], schema=TABLES["quorum_states"])
+    quorum = QuorumFacts(commits=commits(states))
+    spans = {5: (10, 20), 8: (10, 20), 9: (20, 30), 14: (20, 30)}
+    for offset, (before, by) in spans.items():
+        assert quorum.committed(offset) == ((before - LATE_S) * S, by * S)
+    assert quorum.committed(15) == ((30 - LATE_S) * S, UNENDED_NS)
+    assert QuorumFacts().committed(3) == (0, UNENDED_NS), "nothing was told"
 
 
 def test_entries_of_one_epoch_are_one_reign_from_the_first_on() -> None:
