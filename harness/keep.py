@@ -19,12 +19,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.ledger import boot_id, mark, read_ledger
+from cluster.hosts.ledger import mark, read_ledger
+from cluster.hosts.leftovers import run_mark
 from cluster.hosts.namespace import enter_prefix
-from cluster.hosts.signals import is_running, process_id
+from cluster.hosts.signals import environment_of, is_running, process_id
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.fetch import fetch_kafka
@@ -38,6 +39,7 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
 from results.record.reading import read_bytes
+from results.record.world import world
 from results.store import is_alive
 
 START_LIMIT_S = 150.0
@@ -57,9 +59,9 @@ class Machine(BaseModel):
         container: Its name for `docker exec`; empty: it is none.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    pid: int
+    pid: int = Field(gt=1)
     start_ticks: int
     folder: str
     address: str = ""
@@ -70,12 +72,17 @@ class Machine(BaseModel):
         """Its agent, as hosts call it."""
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
 
+    @property
+    def alive(self) -> bool:
+        """Whether its agent runs."""
+        return is_running(self.process)
+
 
 class Kept(BaseModel):
     """`kept.json`: how a kept cluster is reached.
 
     Attributes:
-        boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+        world: As `results.record.world` has it: in another one the numbers say nothing.
         hosts: As in the plan.
         bootstrap: `host:port,...` of its brokers.
         zookeeper: `host:port`; empty without it.
@@ -86,7 +93,7 @@ class Kept(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    boot: str
+    world: str
     hosts: str
     bootstrap: str
     zookeeper: str
@@ -97,8 +104,8 @@ class Kept(BaseModel):
     @property
     def alive(self) -> bool:
         """Whether all of its machines are still there."""
-        here = self.boot == boot_id()
-        return here and all(is_running(each.process) for each in self.machines.values())
+        here = self.world == world()
+        return here and all(each.alive for each in self.machines.values())
 
 
 def keep_cluster(plan: Plan, paths: RunPaths) -> None:
@@ -185,6 +192,13 @@ def load_kept(paths: RunPaths) -> Kept:
         raise StoreError(f"{paths.keeper} cannot be read") from damaged
     if not kept.alive:
         raise StoreError(f"the kept cluster of {paths.run_id} has ended; its files are in kept/")
+    marked = run_mark(paths.processes)
+    for name, each in kept.machines.items():
+        # Whoever runs a command there runs it as the process that the file names.
+        if marked not in (environment_of(each.pid) or []):
+            raise StoreError(f"{paths.keeper}: process {each.pid} is none of the run; remove it")
+        if not Path(each.folder).resolve().is_relative_to(paths.kept.resolve()):
+            raise StoreError(f"{paths.keeper}: the folder of {name} is none of the run; remove it")
     return kept
 
 
@@ -234,7 +248,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
     undo.callback(cluster.close)
     cluster.start(inherited=True)
     kept = Kept(
-        boot=boot_id(),
+        world=world(),
         hosts=plan.hosts,
         bootstrap=cluster.bootstrap(),
         zookeeper=cluster.zookeeper or "",

@@ -9,6 +9,7 @@ from harness.entering import run_on
 from harness.exit_codes import VALID
 from harness.keep import end_kept, load_kept
 from results.store import Store
+from results.trust import refuse_unless_own
 
 
 @click.command()
@@ -28,6 +29,7 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
     are reached.
     """
     paths = Store(store).find(run)
+    refuse_unless_own(paths)
     if end:
         if name is not None:
             raise click.UsageError("--end ends the whole kept cluster: name no node with it")

@@ -17,6 +17,7 @@ from results.page.inert import inert
 from results.record.atomic import append_synced, store_error
 from results.record.clock import unix_s
 from results.record.night import Why
+from results.record.reading import read_bytes
 from results.record.terms import Validity
 
 
@@ -159,6 +160,8 @@ Line = (
     Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Stopped | Resumed
     | Dropped | Ended
 )  # fmt: skip
+MAX_JOURNAL_BYTES = 256 << 20
+"""A night of ten thousand runs writes a tenth of it."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
 """Of lines: what others may have said."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
@@ -203,7 +206,7 @@ def _told(words: str | tuple[str, ...]) -> str | tuple[str, ...]:
 def load_journal(path: Path) -> list[Line]:
     """Return the lines of a journal; none if there is none."""
     try:
-        return list(lines_of(path.read_bytes().split(b"\n")))
+        return list(lines_of(read_bytes(path, max_bytes=MAX_JOURNAL_BYTES).split(b"\n")))
     except FileNotFoundError:
         return []
     except OSError as refused:

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.ledger import boot_id
-from cluster.hosts.signals import process_id
+from cluster.hosts.ledger import mark
+from cluster.hosts.signals import environment_of, process_id
 from cluster.protocol import ClusterError
 from harness.cli import exit_code
 from harness.entering import environment, run_on
 from harness.keep import Kept, Machine, copy_files
 from results.record.atomic import StoreError
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.world import world
 from tests.harness.commands import LOGQUAKE, newest, running
 
 pytestmark = pytest.mark.everything
@@ -44,13 +46,13 @@ def paths(tmp_path: Path) -> RunPaths:
     return made
 
 
-def kept_here(folder: Path, *, boot: str | None = None) -> Kept:
-    own = process_id(os.getpid())
+def kept_here(folder: Path, *, boot: str | None = None, pid: int | None = None) -> Kept:
+    own = process_id(pid or os.getpid())
     machine = Machine(
         pid=own.pid, start_ticks=own.start_ticks, folder=str(folder), address="127.0.0.1:9092"
     )
     return Kept(
-        boot=boot_id() if boot is None else boot,
+        world=world() if boot is None else boot,
         hosts="process",
         bootstrap="127.0.0.1:9092",
         zookeeper="",
@@ -124,10 +126,14 @@ def test_what_is_not_there_is_told_in_a_sentence(
     ended = kept_here(paths.root, boot="another")
     paths.keeper.write_text(ended.model_dump_json(), encoding="utf-8")
     assert "the kept cluster of log/20261121T104500Z-7 has ended" in said("latest", "n1")
-    paths.keeper.write_text(kept_here(paths.root).model_dump_json(), encoding="utf-8")
-    assert "name a command" in said("latest", "n1")
-    assert "name no node with it" in said("latest", "n1", "--end")
-    assert "there is no node n7" in said("latest", "n7", "--", "ls")
+    with subprocess.Popen(["sleep", "600"], env=os.environ | mark(paths.processes)) as agent:
+        kept = kept_here(paths.kept, pid=agent.pid)
+        paths.keeper.write_text(kept.model_dump_json(), encoding="utf-8")
+        wait_until(lambda: environment_of(agent.pid), timeout_s=20, what="its environment")
+        assert "name a command" in said("latest", "n1")
+        assert "name no node with it" in said("latest", "n1", "--end")
+        assert "there is no node n7" in said("latest", "n7", "--", "ls")
+        agent.kill()
     paths.keeper.write_text("{", encoding="utf-8")
     assert "kept.json cannot be read" in said("latest", "n1")
 
