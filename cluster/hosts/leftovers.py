@@ -62,10 +62,12 @@ def kill_leftovers(processes_file: Path) -> list[str]:
     said: list[str] = []
     marked = run_mark(processes_file)
     while (found := leftovers(processes_file)) or (left_s := _starting_s(processes_file)) > 0:
-        killed = [leftover for leftover in found if _kill(leftover.process, marked)]
-        said += [f"killed {leftover.what} (process {leftover.process.pid})" for leftover in killed]
+        for leftover in found:
+            _kill(leftover.process, marked)
         # Once more afterwards: a process may have been starting another one meanwhile.
         wait_gone([leftover.process for leftover in found], timeout_s=GONE_TIMEOUT_S)
+        # Some go with another that was killed, as a broker with its agent.
+        said += [f"killed {leftover.what} (process {leftover.process.pid})" for leftover in found]
         if not found:
             pause_until(stopwatch_s() + min(left_s, LOOK_AGAIN_S))
     return said
@@ -124,9 +126,9 @@ def _command(process: ProcessId) -> str:
         return "a process"
 
 
-def _kill(process: ProcessId, marked: bytes) -> bool:
+def _kill(process: ProcessId, marked: bytes) -> None:
     try:
-        return signal_marked(process, signal.SIGKILL, mark=marked)
+        signal_marked(process, signal.SIGKILL, mark=marked)
     except PermissionError as error:
         raise UserError(
             f"process {process.pid} of the run is another user's: heal as the one who ran it"
