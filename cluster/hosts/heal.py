@@ -79,7 +79,7 @@ def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
-    # What a run noted of its ssh hosts is enough: the plan's file may say how to reach them today.
+    # A plan may be gone; what the run noted of its ssh hosts tells where it was, and no more.
     yield from _ssh_ways(Path(file).expanduser(), paths)
     if kind == "docker" or hosts is None:
         yield partial(_heal_docker, paths.root, known=hosts is not None)
