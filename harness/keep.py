@@ -37,7 +37,7 @@ from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
-from results.record.plan import Plan, load_plan, plan_from
+from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.reading import read_bytes
 from results.record.world import world
 from results.store import is_alive
@@ -86,8 +86,6 @@ class Kept(BaseModel):
         hosts: As in the plan.
         bootstrap: `host:port,...` of its brokers.
         zookeeper: `host:port`; empty without it.
-        java: The program.
-        classpath: Of Kafka and its tools, with colons.
         machines: By name: n1, n2, ..., n101, ..., zk.
     """
 
@@ -97,8 +95,6 @@ class Kept(BaseModel):
     hosts: str
     bootstrap: str
     zookeeper: str
-    java: str
-    classpath: str
     machines: Mapping[str, Machine]
 
     @property
@@ -202,6 +198,21 @@ def load_kept(paths: RunPaths) -> Kept:
     return kept
 
 
+def programs_of(paths: RunPaths) -> dict[str, str]:
+    """Return where Kafka's programs lie, as a command on a node finds them in its environment.
+
+    They are looked for on this machine: whoever wrote the run's files could name any others. None
+    if the version of the plan is not in the cache, and cannot be fetched.
+    """
+    try:
+        found = fetch_kafka(plan_from(load_plan(paths.plan)).kafka_version, progress=lambda _: None)
+        java = find_java()
+    except (PlanError, UserError):
+        return {}
+    classpath = ":".join(map(str, (*found.classpath, *found.tools)))
+    return {"KAFKA_JAVA": str(java.path), "KAFKA_CLASSPATH": classpath}
+
+
 def end_kept(paths: RunPaths) -> list[str]:
     """End a run's kept cluster; its files stay. Idempotent.
 
@@ -252,8 +263,6 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
         hosts=plan.hosts,
         bootstrap=cluster.bootstrap(),
         zookeeper=cluster.zookeeper or "",
-        java=str(java.path),
-        classpath=":".join(map(str, (*distribution.classpath, *distribution.tools))),
         machines=_machines(plan, paths, cluster),
     )
     write_atomically(paths.keeper, kept.model_dump_json(indent=1) + "\n")

@@ -13,7 +13,7 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.signals import environment_of, process_id
 from cluster.protocol import ClusterError
 from harness.cli import exit_code
-from harness.entering import environment, run_on
+from harness.entering import run_on
 from harness.keep import Kept, Machine, copy_files
 from results.record.atomic import StoreError
 from results.record.clock import wait_until
@@ -56,8 +56,6 @@ def kept_here(folder: Path, *, boot: str | None = None, pid: int | None = None) 
         hosts="process",
         bootstrap="127.0.0.1:9092",
         zookeeper="",
-        java="/usr/bin/java",
-        classpath="a.jar:b.jar",
         machines={"n1": machine},
     )
 
@@ -91,23 +89,26 @@ def test_copies_that_cannot_be_made_whole_are_removed_and_the_reason_is_told(
 def test_ctrl_c_is_the_command_s_own_affair(tmp_path: Path) -> None:
     handled = "trap 'exit 7' INT; kill -INT $PPID; kill -INT $$"
     before = signal.getsignal(signal.SIGINT)
-    assert run_on(kept_here(tmp_path), "n1", ["sh", "-c", handled]) == 7
+    assert run_on(kept_here(tmp_path), "n1", ["sh", "-c", handled], programs={}) == 7
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_command_runs_in_the_nodes_folder_and_its_code_is_passed_on(tmp_path: Path) -> None:
     kept = kept_here(tmp_path)
-    assert run_on(kept, "n1", ["sh", "-c", 'pwd > here; echo "$NODE $BOOTSTRAP" >> here; exit 7'])
+    assert run_on(
+        kept, "n1", ["sh", "-c", 'pwd > here; echo "$NODE $BOOTSTRAP" >> here; exit 7'], programs={}
+    )
     assert (tmp_path / "here").read_text().splitlines() == [str(tmp_path), "n1 127.0.0.1:9092"]
-    assert run_on(kept, "n1", ["sh", "-c", "exit 7"]) == 7
-    assert run_on(kept, "n1", ["sh", "-c", "kill -9 $$"]) == 137
-    assert run_on(kept, "n1", ["true"]) == 0
-    assert environment(kept, "n1")["KAFKA_CLASSPATH"] == "a.jar:b.jar"
+    assert run_on(kept, "n1", ["sh", "-c", "exit 7"], programs={}) == 7
+    assert run_on(kept, "n1", ["sh", "-c", "kill -9 $$"], programs={}) == 137
+    assert run_on(kept, "n1", ["true"], programs={}) == 0
+    told = {"KAFKA_CLASSPATH": "a.jar"}
+    assert run_on(kept, "n1", ["sh", "-c", '[ "$KAFKA_CLASSPATH" = a.jar ]'], programs=told) == 0
 
 
 def test_a_node_that_there_is_not_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no node n4, only n1"):
-        run_on(kept_here(tmp_path), "n4", ["true"])
+        run_on(kept_here(tmp_path), "n4", ["true"], programs={})
 
 
 def test_processes_of_another_boot_are_not_ours(tmp_path: Path) -> None:

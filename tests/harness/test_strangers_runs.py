@@ -132,7 +132,7 @@ def test_6_heal_logs_in_nowhere_because_a_run_says_so(
 def kept_by(pid: int, folder: Path) -> Kept:
     ticks = process_id(pid).start_ticks
     return Kept(
-        world=world(), hosts="namespace", bootstrap="", zookeeper="", java="", classpath="",
+        world=world(), hosts="namespace", bootstrap="", zookeeper="",
         machines={"n1": Machine(pid=pid, start_ticks=ticks, folder=str(folder))},
     )  # fmt: skip
 
