@@ -46,6 +46,7 @@ from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
 from results.signature import reason_for
 from results.tables import RunTables
+from results.trust import is_own
 
 MAX_FAULTS = 200
 """In the table of faults; the time lines and the table of kinds have them all."""
@@ -61,7 +62,7 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files beside it.
 
     The page of a scripted run shows another run beside it, if there is one by another rule; then
-    that run's page is written too, for it shows this one.
+    that run's page is written too, for it shows this one; not so another user's.
 
     Args:
         paths: The run.
@@ -78,7 +79,7 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
         output = Path(f"{paths.root.name}.html")
     page = output or paths.report
     _write(paths, page=page)
-    if output is None and (other := twin_of(paths)):
+    if output is None and (other := twin_of(paths)) and is_own(other):
         _write(other, page=other.report)
     return page
 

@@ -59,6 +59,22 @@ def refuse_unless_own(paths: RunPaths) -> None:
         raise store_error(paths.root, refused) from refused
 
 
+def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
+    """Refuse to write into a run that is not the caller's own.
+
+    Args:
+        paths: The run.
+        otherwise: What can be done with it all the same, as a clause.
+
+    Raises:
+        StoreError: As `refuse_unless_own`.
+    """
+    try:
+        refuse_unless_own(paths)
+    except UntrustedRunError as refused:
+        raise StoreError(f"{refused}; {otherwise}") from refused
+
+
 def is_own_file(path: Path) -> bool:
     """Tell whether a file that a user keeps, link or not, is the caller's, and no one else's."""
     try:

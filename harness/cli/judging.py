@@ -20,7 +20,7 @@ from results.record.verdict import Verdict
 from results.samples import copy_sample, is_sample
 from results.show import print_verdict
 from results.store import Store, StoreError, is_alive
-from results.trust import UntrustedRunError, is_own, refuse_unless_own
+from results.trust import is_own, refuse_to_write
 from results.verdict_json import verdict_to_json
 
 
@@ -149,17 +149,10 @@ def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPath
         if is_alive(run):
             raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
         if kept and not is_sample(run):
-            _refuse_to_store(run)
+            refuse_to_write(
+                run, otherwise="with --judge the verdict is printed and nothing is stored"
+            )
     return runs
-
-
-def _refuse_to_store(run: RunPaths) -> None:
-    try:
-        refuse_unless_own(run)
-    except UntrustedRunError as refused:
-        raise StoreError(
-            f"{refused}; with --judge the verdict is printed and nothing is stored"
-        ) from refused
 
 
 def _judge_here(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:

@@ -20,6 +20,9 @@ from results.record.night import Why
 from results.record.reading import read_bytes
 from results.record.terms import Validity
 
+RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
+"""`<name>/<UTC time>-<seed>`, or none; whatever leads out of the store is none of ours."""
+
 
 class _Line(BaseModel):
     """What all lines have: when, in seconds since 1970."""
@@ -61,7 +64,7 @@ class Started(_Line):
 
     event: Literal["started"] = "started"
     item: int
-    run_id: str
+    run_id: RunId
 
 
 class Played(_Line):
@@ -69,7 +72,7 @@ class Played(_Line):
 
     event: Literal["played"] = "played"
     item: int
-    run_id: str
+    run_id: RunId
     sentence: str = ""
     """Why, if not to its end."""
     main_at: float = 0
@@ -85,7 +88,7 @@ class CutShort(_Line):
 
     event: Literal["cut-short"] = "cut-short"
     item: int
-    run_id: str
+    run_id: RunId
     healed: tuple[str, ...] = ()
     """What was done, in sentences."""
     left: tuple[str, ...] = ()
@@ -97,7 +100,7 @@ class Judged(_Line):
 
     event: Literal["judged"] = "judged"
     item: int
-    run_id: str
+    run_id: RunId
     valid: Validity
     allowed: bool = False
     """Of a valid verdict: whether anomalies were found, and each is allowed."""
@@ -117,7 +120,7 @@ class Unplayed(_Line):
     event: Literal["unplayed"] = "unplayed"
     item: int
     sentence: str
-    run_id: str = ""
+    run_id: RunId = ""
 
 
 class LeftOut(_Line):
@@ -147,7 +150,7 @@ class Dropped(_Line):
     """Runs of this or earlier nights that retention removed."""
 
     event: Literal["dropped"] = "dropped"
-    run_ids: tuple[str, ...]
+    run_ids: tuple[RunId, ...]
 
 
 class Ended(_Line):

@@ -186,7 +186,7 @@ def test_8_nothing_is_written_or_healed_by_a_link(
     before = snapshot(elsewhere)
     assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
     assert f"{part} is a link, which no run makes; remove it" in capfd.readouterr().err
-    for command in (["check", "--engine", "local"], ["repro"]):
+    for command in (["check", "--engine", "local"], ["repro"], ["report"], ["timeline"]):
         assert exit_code([*command, "--store", str(store), paths.run_id]) == BAD_ARGUMENTS
     assert snapshot(elsewhere) == before
 
@@ -349,7 +349,12 @@ def test_22_an_index_that_is_a_link_is_made_anew_in_its_place(tmp_path: Path) ->
 @AS_ROOT
 @pytest.mark.parametrize("part", ["", "plan.toml", "record/live"])
 def test_a_run_of_another_user_is_not_acted_on(
-    part: str, store: Path, paths: RunPaths, capfd: pytest.CaptureFixture[str]
+    *,
+    part: str,
+    store: Path,
+    paths: RunPaths,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     shutil.copytree(find_sample("valid"), paths.root, dirs_exist_ok=True)
     os.chown(paths.root / part, NOBODY, -1)
@@ -359,11 +364,15 @@ def test_a_run_of_another_user_is_not_acted_on(
     healed = heal_store(store)
     assert not healed.done if part else not healed.failed
     for command in (["node", paths.run_id, "--end"], ["repro", paths.run_id],
-                    ["check", paths.run_id]):  # fmt: skip
+                    ["check", paths.run_id], ["report", paths.run_id],
+                    ["timeline", paths.run_id]):  # fmt: skip
         assert exit_code([*command, "--store", str(store)]) == BAD_ARGUMENTS
         assert "belongs to nobody" in capfd.readouterr().err
     # Who only reads may.
     assert exit_code(["show", paths.run_id, "--store", str(store)]) == VALID
+    for drawn in ("report", "timeline"):
+        page = [drawn, paths.run_id, "--output", str(tmp_path / f"{drawn}.html")]
+        assert exit_code([*page, "--store", str(store)]) == VALID
     words = ["check", paths.run_id, "--judge", "contract", "--engine", "local"]
     assert exit_code([*words, "--store", str(store)]) == VALID
     assert snapshot(store) == before
