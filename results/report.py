@@ -38,6 +38,7 @@ from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
 from results.record.atomic import StoreError, write_atomically
+from results.record.hidden import plan_without_secrets
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED
 from results.record.reading import read_bytes
@@ -195,10 +196,11 @@ def _shown_faults(faults: list[FaultLine], found: Investigation) -> list[FaultLi
 
 def _setting(paths: RunPaths, found: Investigation) -> dict[str, object]:
     values, rows = _environment(paths)
-    plan = _plan(paths)
+    text = plan_without_secrets(_text(paths.plan))
+    plan = _plan(text)
     return {
         "plan": plan,
-        "plan_text": escape(inert(shortened(_text(paths.plan), MAX_PLAN), keep="\n")),
+        "plan_text": escape(inert(shortened(text, MAX_PLAN), keep="\n")),
         "environment": rows,
         "setting": setting_rows(plan, values, night=found.recurrence.night),
     }
@@ -274,9 +276,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _plan(paths: RunPaths) -> dict[str, Any]:
+def _plan(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(paths.plan))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return {}
 
