@@ -84,6 +84,21 @@ def is_own_file(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not _open_to(found)
 
 
+def others_of(folder: Path) -> str:
+    """Return who else than the caller and root can write a folder; empty: nobody, or there is none.
+
+    Args:
+        folder: One that programs are taken from, a link or not.
+    """
+    try:
+        found = folder.stat()
+    except OSError:
+        return ""
+    if found.st_uid not in (os.geteuid(), 0):
+        return _name(found.st_uid)
+    return "everybody" if _open_to(found) else ""
+
+
 def confined(folder: Path, relative: str) -> Path | None:
     """Return a file below a folder, with no link on the way to it; None if there is none.
 
