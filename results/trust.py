@@ -51,6 +51,11 @@ def refuse_unless_own(paths: RunPaths) -> None:
         _see(paths, paths.root)
         for name in _INSIDE:
             folder = paths.root / name
+            if folder.is_file():
+                raise UntrustedRunError(
+                    f"{paths.run_id} is left alone: {name} is no folder, as every run's is; remove"
+                    " it"
+                )
             if folder.is_dir():
                 with os.scandir(folder) as entries:
                     for entry in entries:

@@ -109,7 +109,13 @@ def _bundled(paths: RunPaths, *, with_nodes: bool) -> Contents:
             f"{paths.run_id} was never judged, so its tables are not there: `logquake check` it"
             " first, or take the live streams and the nodes' files along (--with-nodes)"
         )
-    return contents_of(paths, with_nodes=with_nodes)
+    contents = contents_of(paths, with_nodes=with_nodes)
+    if contents.size_bytes > MAX_BYTES:
+        raise StoreError(
+            f"{paths.run_id} has files of {contents.size_bytes:,} bytes, and a bundle may hold"
+            f" {MAX_BYTES:,}; leave the nodes' files out, or remove what is no run's"
+        )
+    return contents
 
 
 def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:

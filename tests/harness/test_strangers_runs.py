@@ -205,6 +205,28 @@ def test_9_a_run_that_is_a_link_out_of_the_store_is_left_alone(
     assert snapshot(elsewhere) == before
 
 
+@pytest.mark.parametrize("name", ["statistics", "record/live"])
+def test_8_a_file_in_the_place_of_a_folder_is_named(
+    name: str, store: Path, paths: RunPaths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(find_sample("valid"), paths.root, dirs_exist_ok=True)
+    shutil.rmtree(paths.root / name)
+    (paths.root / name).touch()
+    for command in (["heal"], ["check", paths.run_id, "--engine", "local"]):
+        assert exit_code([*command, "--store", str(store)]) in {NOT_HEALED, BAD_ARGUMENTS}
+        assert f"{name} is no folder, as every run's is; remove it" in capfd.readouterr().err
+
+
+def test_a_bundle_of_files_without_an_end_is_refused(
+    store: Path, paths: RunPaths, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(find_sample("valid"), paths.root, dirs_exist_ok=True)
+    os.truncate(next(paths.nodes.glob("*/data/*-checkpoint")), 1 << 40)
+    words = ["export", paths.run_id, "--as", "bundle", "-o", str(tmp_path / "out")]
+    assert exit_code([*words, "--store", str(store)]) == BAD_ARGUMENTS
+    assert "and a bundle may hold" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("way", ["absolute", "up", "by-a-link", "by-a-folder-link", "hard-link"])
 def test_10_an_undo_changes_no_file_but_the_node_s(
     way: str, paths: RunPaths, tmp_path: Path
