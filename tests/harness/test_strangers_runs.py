@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -20,15 +21,23 @@ from harness.cli import exit_code
 from harness.exit_codes import BAD_ARGUMENTS, NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.keep import Kept, Machine
+from harness.suites.journal import Begun, Journal, Planned, Started
+from harness.suites.leading import Mode, opened
+from harness.suites.nights import NightFolder, suite_folder
+from harness.suites.retention import retire
+from harness.suites.suite import SuiteError, load_suite
 from nemesis.ledger import Ledger, heal_dead_run
 from nemesis.undo import FlipBack
 from results.index.database import connect
-from results.record.clock import wait_until
+from results.nights import write_night
+from results.record.clock import unix_s, wait_until
 from results.record.milestones import Milestone, append_milestone
+from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.world import world
 from results.samples import find_sample
+from results.site import make_site
 from results.store import Store, is_alive, lock_run, process_of
 from results.trust import NotOursError, UntrustedRunError, confined, refuse_unless_own
 
@@ -307,9 +316,65 @@ def test_11_a_run_in_another_namespace_is_alive_and_left_alone(
     for _ in range(20):
         assert exit_code(["heal", "--store", str(store)]) == VALID
     assert capfd.readouterr().out == f"{paths.run_id} is still under way: left alone\n" * 20
-    assert exit_code(["check", "--store", str(store), "latest"]) == BAD_ARGUMENTS
-    assert held_in_another_namespace.poll() is None
+    others_leave_alone(store, paths, held_in_another_namespace)
+
+
+def others_leave_alone(store: Path, paths: RunPaths, holder: "subprocess.Popen[str]") -> None:
+    """Judge, serve, export and play a night beside a run that is under way elsewhere."""
+    for command in (["check", "latest"], ["export", "latest", "--as", "bundle"]):
+        assert exit_code([*command, "--store", str(store)]) == BAD_ARGUMENTS
+    client = make_site(Store(store)).test_client()
+    for url in ("/", f"/run/{paths.run_id}/report.html", f"/bundle/{paths.run_id}"):
+        client.get(url, buffered=True)
+    night(store, paths)
+    assert holder.poll() is None
     assert is_alive(paths)
+
+
+SUITE = """\
+name = "made"
+budget = "1h"
+[keep]
+days = 1
+[[entries]]
+name = "calm"
+seeds = [1]
+"""
+
+
+def night(store: Path, paths: RunPaths) -> None:
+    """Let a night go on whose journal says that the run is one of its own, long dead."""
+    folder = NightFolder(root=suite_folder(store, "made") / "20261121T010000Z")
+    folder.root.mkdir(parents=True, exist_ok=True)
+    folder.suite.write_text(SUITE, encoding="utf-8")
+    suite = folder.root.parent.parent.parent / "made.toml"
+    suite.write_text(SUITE, encoding="utf-8")
+    folder.journal.unlink(missing_ok=True)
+    Journal(folder.journal).write(
+        Planned(item=1, entry="calm#1", seed=1),
+        Started(item=1, run_id=paths.run_id),
+        Begun(suite="made", night=folder.night, budget_s=3600),
+    )
+    write_night(paths.night, Night(suite="made", night=folder.night, entry="calm#1"))
+    with (
+        patch("harness.suites.leading.DEAD_TIMEOUT_S", 0.2),
+        pytest.raises(SuiteError, match="still runs, though its night died"),
+        opened(suite, store, mode=Mode.RESUME),
+    ):
+        raise AssertionError("it goes on")
+    assert retire(store, load_suite(suite), now_s=unix_s() + 1e9) == []
+
+
+@pytest.mark.night
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(sys.platform != "linux", reason="namespaces of processes are Linux's")
+def test_11_twenty_of_twenty(
+    store: Path, paths: RunPaths, held_in_another_namespace: "subprocess.Popen[str]"
+) -> None:
+    append_milestone(paths.milestones, Milestone(name="main", at_ns=1))
+    for _ in range(20):
+        assert exit_code(["heal", "--store", str(store)]) == VALID
+        others_leave_alone(store, paths, held_in_another_namespace)
 
 
 @pytest.mark.timeout(LIMIT_S)
