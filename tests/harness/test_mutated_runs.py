@@ -12,7 +12,7 @@ import pytest
 from cluster.hosts.signals import process_id, state_of
 from harness.exit_codes import INTERNAL_ERROR
 from tests.harness.commands import LOGQUAKE
-from tests.harness.mutated_runs import COMMANDS, HANGS_S, Yard, made, make_yard, tried, words_of
+from tests.harness.mutated_runs import COMMANDS, WAITS_S, Yard, made, make_yard, tried, words_of
 from tests.results.test_strangers_files import BOMBS, another_codec
 
 MUTANTS = int(os.environ.get("LOGQUAKE_MUTANTS", "10000"))
@@ -20,8 +20,6 @@ FIRST = int(os.environ.get("LOGQUAKE_FIRST_MUTANT", "1000"))
 """Of a night: how many, and the seed of the first."""
 BY_COMMAND = int(os.environ.get("LOGQUAKE_MUTANTS_BY_COMMAND", "200"))
 MAX_KIB = 1 << 20
-START_S = 10.0
-"""Of a command: Python and its libraries, on a machine that does other things too."""
 SERVE = ("serve",)
 
 
@@ -77,7 +75,7 @@ def harm(seed: int, yard: Yard) -> str:
     try:
         ended = subprocess.run(
             [LOGQUAKE, *words_of(command, paths, yard)], capture_output=True, text=True,
-            timeout=HANGS_S + START_S, check=False, errors="replace",
+            timeout=WAITS_S, check=False, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"seed {seed}: {command} hangs after {done}"
