@@ -41,7 +41,7 @@ from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, number_in, seconds
+from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
 from checkers.positions import (

@@ -25,13 +25,14 @@ def machine_named(kept: Kept, name: str) -> Machine:
     return kept.machines[name]
 
 
-def run_on(kept: Kept, name: str, command: Sequence[str]) -> int:
+def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[str, str]) -> int:
     """Run a command on a node with our own standard input, output and error.
 
     Args:
         kept: The cluster.
         name: The node.
         command: Program and arguments.
+        programs: Goes into its environment: `harness.keep.programs_of`.
 
     Returns:
         Its exit code; as a shell has it, 128 and the signal's number if one ended it.
@@ -46,7 +47,7 @@ def run_on(kept: Kept, name: str, command: Sequence[str]) -> int:
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run(  # noqa: S603 - what the user asks for
-            argv, env=os.environ | environment(kept, name), check=False
+            argv, env={**os.environ, **environment(kept, name), **programs}, check=False
         ).returncode
     except FileNotFoundError as missing:
         raise StoreError(
@@ -65,8 +66,6 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
         "BOOTSTRAP": kept.bootstrap,
         "BROKER": machine.address,
         "ZOOKEEPER": kept.zookeeper,
-        "KAFKA_CLASSPATH": kept.classpath,
-        "KAFKA_JAVA": kept.java,
         "PATH": search_path(),
     }
 

@@ -7,14 +7,17 @@ report of it, and the verdict on its record says why it is incomplete.
 from pathlib import Path
 
 from cluster.hosts.heal import Healed, heal_trials
+from cluster.protocol import ClusterError
 from harness.endings import note
 from harness.scratch import remove_scratch
 from nemesis.ledger import heal_dead_run, open_entries
 from results.export.unpacking import remove_abandoned
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S, WaitTimeoutError
 from results.record.milestones import STOPPING, Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive, typed
+from results.trust import NotOursError, UntrustedRunError, refuse_unless_own
 
 DIED = "died"
 """The `kind` of the milestone `failed` of a run whose command died."""
@@ -43,13 +46,28 @@ def heal_store(root: Path) -> Healed:
     """
     done: list[str] = []
     failed: list[str] = []
+    others: list[str] = []  # Maybe a thousand, in a store that many share.
     for run in Store(root).runs():
-        if is_alive(run):
-            done.append(f"{run.run_id} is still under way: left alone")
-            continue
-        done_here, failed_here = _heal_run(run)
-        done += [f"{run.run_id}: {sentence}" for sentence in done_here]
-        failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
+        try:
+            refuse_unless_own(run)
+            if is_alive(run):
+                done.append(f"{run.run_id} is still under way: left alone")
+                continue
+            done_here, failed_here = _heal_run(run)
+        except NotOursError as left_alone:
+            others.append(str(left_alone))
+        except UntrustedRunError as refused:
+            failed.append(str(refused))
+        # Whatever is wrong with one run, the others are healed.
+        except (StoreError, ClusterError, OSError, ValueError) as refused:
+            failed.append(f"{run.run_id}: {refused}")
+        else:
+            done += [f"{run.run_id}: {sentence}" for sentence in done_here]
+            failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
+    if others:
+        rest = len(others) - 1
+        more = f" (and {rest} more {'is' if rest == 1 else 'are'} not yours)" if rest else ""
+        done.append(f"{others[0]}{more}")
     done += [f"removed {name}, of an import that was killed" for name in remove_abandoned(root)]
     trials = heal_trials()
     return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))

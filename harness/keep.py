@@ -19,12 +19,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.ledger import boot_id, mark, read_ledger
+from cluster.hosts.ledger import mark, read_ledger
+from cluster.hosts.leftovers import run_mark
 from cluster.hosts.namespace import enter_prefix
-from cluster.hosts.signals import is_running, process_id
+from cluster.hosts.signals import environment_of, is_running, process_id
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.fetch import fetch_kafka
@@ -36,8 +37,9 @@ from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
-from results.record.plan import Plan, load_plan, plan_from
+from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.reading import read_bytes
+from results.record.world import world
 from results.store import is_alive
 
 START_LIMIT_S = 150.0
@@ -57,9 +59,9 @@ class Machine(BaseModel):
         container: Its name for `docker exec`; empty: it is none.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    pid: int
+    pid: int = Field(gt=1)
     start_ticks: int
     folder: str
     address: str = ""
@@ -70,35 +72,36 @@ class Machine(BaseModel):
         """Its agent, as hosts call it."""
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
 
+    @property
+    def alive(self) -> bool:
+        """Whether its agent runs."""
+        return is_running(self.process)
+
 
 class Kept(BaseModel):
     """`kept.json`: how a kept cluster is reached.
 
     Attributes:
-        boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+        world: As `results.record.world` has it: in another one the numbers say nothing.
         hosts: As in the plan.
         bootstrap: `host:port,...` of its brokers.
         zookeeper: `host:port`; empty without it.
-        java: The program.
-        classpath: Of Kafka and its tools, with colons.
         machines: By name: n1, n2, ..., n101, ..., zk.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    boot: str
+    world: str
     hosts: str
     bootstrap: str
     zookeeper: str
-    java: str
-    classpath: str
     machines: Mapping[str, Machine]
 
     @property
     def alive(self) -> bool:
         """Whether all of its machines are still there."""
-        here = self.boot == boot_id()
-        return here and all(is_running(each.process) for each in self.machines.values())
+        here = self.world == world()
+        return here and all(each.alive for each in self.machines.values())
 
 
 def keep_cluster(plan: Plan, paths: RunPaths) -> None:
@@ -185,7 +188,29 @@ def load_kept(paths: RunPaths) -> Kept:
         raise StoreError(f"{paths.keeper} cannot be read") from damaged
     if not kept.alive:
         raise StoreError(f"the kept cluster of {paths.run_id} has ended; its files are in kept/")
+    marked = run_mark(paths.processes)
+    for name, each in kept.machines.items():
+        # Whoever runs a command there runs it as the process that the file names.
+        if marked not in (environment_of(each.pid) or []):
+            raise StoreError(f"{paths.keeper}: process {each.pid} is none of the run; remove it")
+        if not Path(each.folder).resolve().is_relative_to(paths.kept.resolve()):
+            raise StoreError(f"{paths.keeper}: the folder of {name} is none of the run; remove it")
     return kept
+
+
+def programs_of(paths: RunPaths) -> dict[str, str]:
+    """Return where Kafka's programs lie, as a command on a node finds them in its environment.
+
+    They are looked for on this machine: whoever wrote the run's files could name any others. None
+    if the version of the plan is not in the cache, and cannot be fetched.
+    """
+    try:
+        found = fetch_kafka(plan_from(load_plan(paths.plan)).kafka_version, progress=lambda _: None)
+        java = find_java()
+    except (PlanError, UserError):
+        return {}
+    classpath = ":".join(map(str, (*found.classpath, *found.tools)))
+    return {"KAFKA_JAVA": str(java.path), "KAFKA_CLASSPATH": classpath}
 
 
 def end_kept(paths: RunPaths) -> list[str]:
@@ -234,12 +259,10 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
     undo.callback(cluster.close)
     cluster.start(inherited=True)
     kept = Kept(
-        boot=boot_id(),
+        world=world(),
         hosts=plan.hosts,
         bootstrap=cluster.bootstrap(),
         zookeeper=cluster.zookeeper or "",
-        java=str(java.path),
-        classpath=":".join(map(str, (*distribution.classpath, *distribution.tools))),
         machines=_machines(plan, paths, cluster),
     )
     write_atomically(paths.keeper, kept.model_dump_json(indent=1) + "\n")

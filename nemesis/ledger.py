@@ -17,14 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.heal import Healed, heal_hosts
-from cluster.hosts.leftovers import leftovers
-from cluster.hosts.signals import send_signal, state_of
+from cluster.hosts.leftovers import leftovers, run_mark
+from cluster.hosts.signals import signal_marked, state_of
 from cluster.protocol import ClusterError, ProcessId
 from nemesis.bits import put_right
 from nemesis.brokers import STOPPED
 from nemesis.undo import FlipBack, Resume, Undo
 from results.record.paths import RunPaths
 from results.record.reading import read_lines
+from results.trust import confined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,10 @@ def heal_dead_run(paths: RunPaths) -> Healed:
     """
     entries = open_entries(paths.ledger)
     left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
-    undone = [said for entry in entries for each in entry.undo if (said := _undone(each, left))]
+    marked = run_mark(paths.processes)
+    undone = [
+        said for entry in entries for each in entry.undo if (said := _undone(each, left, marked))
+    ]
     healed = heal_hosts(paths)
     undone += [said for entry in entries for each in entry.undo if (said := _righted(each, paths))]
     failed = healed.failed or _not_struck(paths.ledger, entries)
@@ -135,6 +139,8 @@ def _righted(undo: Undo, paths: RunPaths) -> str | None:
     """
     if not isinstance(undo, FlipBack):
         return None
+    if confined(paths.nodes, f"{undo.node}/{undo.segment}") is None:
+        return None  # It is gone; or it never was a file of this node.
     try:
         righted = put_right(LocalDisk(paths.node(undo.node)), undo)
     except (ClusterError, OSError):
@@ -142,18 +148,19 @@ def _righted(undo: Undo, paths: RunPaths) -> str | None:
     return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None
 
 
-def _undone(undo: Undo, left: Collection[ProcessId]) -> str | None:
+def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:
     """Undo what does not go with the processes and the machines of a dead run.
 
     Args:
         undo: The entry.
         left: The processes of the run that still run on this machine: nobody else's is touched.
+        marked: What they carry in their environment.
     """
     match undo:
         case Resume(node=node, process=process):
             if process not in left or state_of(process) not in STOPPED:
                 return None
-            if not send_signal(process, signal.SIGCONT):
+            if not signal_marked(process, signal.SIGCONT, mark=marked):
                 return None
             return f"continued the paused broker of {node} (pid {process.pid})"
         case _:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Discriminator
+from pydantic import Discriminator, Field
 
 from cluster.protocol import Link, ProcessId
 
@@ -14,7 +14,7 @@ class Resume:
 
     kind: Literal["resume"] = "resume"
     node: str
-    pid: int
+    pid: Annotated[int, Field(gt=1, strict=True)]
     start_ticks: int
 
     @property

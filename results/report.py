@@ -38,6 +38,7 @@ from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
 from results.record.atomic import StoreError, write_atomically
+from results.record.hidden import plan_without_secrets
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED
 from results.record.reading import read_bytes
@@ -46,6 +47,7 @@ from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
 from results.signature import reason_for
 from results.tables import RunTables
+from results.trust import is_own
 
 MAX_FAULTS = 200
 """In the table of faults; the time lines and the table of kinds have them all."""
@@ -61,7 +63,7 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files beside it.
 
     The page of a scripted run shows another run beside it, if there is one by another rule; then
-    that run's page is written too, for it shows this one.
+    that run's page is written too, for it shows this one; not so another user's.
 
     Args:
         paths: The run.
@@ -78,7 +80,7 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
         output = Path(f"{paths.root.name}.html")
     page = output or paths.report
     _write(paths, page=page)
-    if output is None and (other := twin_of(paths)):
+    if output is None and (other := twin_of(paths)) and is_own(other):
         _write(other, page=other.report)
     return page
 
@@ -194,10 +196,11 @@ def _shown_faults(faults: list[FaultLine], found: Investigation) -> list[FaultLi
 
 def _setting(paths: RunPaths, found: Investigation) -> dict[str, object]:
     values, rows = _environment(paths)
-    plan = _plan(paths)
+    text = plan_without_secrets(_text(paths.plan))
+    plan = _plan(text)
     return {
         "plan": plan,
-        "plan_text": escape(inert(shortened(_text(paths.plan), MAX_PLAN), keep="\n")),
+        "plan_text": escape(inert(shortened(text, MAX_PLAN), keep="\n")),
         "environment": rows,
         "setting": setting_rows(plan, values, night=found.recurrence.night),
     }
@@ -273,9 +276,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _plan(paths: RunPaths) -> dict[str, Any]:
+def _plan(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(paths.plan))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return {}
 

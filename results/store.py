@@ -1,9 +1,9 @@
 """The store: one folder a run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
 
 A run holds an flock on its `lock` file as long as it lives. The kernel drops the lock with the
-process, however it died, so a dead run is told from a live one without guessing. The file also
-holds the controller's pid: a forked worker that outlives its controller keeps the flock, but not
-the pid.
+process, however it died, so a dead run is told from a live one without guessing, also from another
+container that shares the store. A forked child would keep it: it lets go of it first of all. The
+file holds the controller's pid, for people, and the world (`results.record.world`) that it is of.
 """
 
 import contextlib
@@ -21,6 +21,8 @@ from types import TracebackType
 from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
+from results.record.reading import open_file, open_lock, read_text
+from results.record.world import world
 from results.samples import SAMPLE_PREFIX, find_sample, is_sample
 
 __all__ = [
@@ -58,17 +60,31 @@ class RunInUseError(StoreError):
     """Another process has a run's lock."""
 
 
+_held: set[int] = set()
+
+
+def _let_go() -> None:
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
 class RunLock:
     """The lock of a live run; a context manager, released with the process at the latest."""
 
     def __init__(self, handle: int) -> None:
-        self._handle: int | None = handle
+        self._handle = handle
+        _held.add(handle)
 
     def release(self) -> None:
         """Give the lock back. Idempotent."""
-        if self._handle is not None:
+        if self._handle in _held:
+            _held.remove(self._handle)
             os.close(self._handle)
-            self._handle = None
+        self._handle = -1
 
     def __enter__(self) -> "RunLock":
         """Return the lock, which is held already."""
@@ -92,7 +108,7 @@ def lock_run(paths: RunPaths) -> RunLock:
         StoreError: The folder cannot be written.
     """
     try:
-        handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = open_lock(paths.lock)
     except OSError as refused:
         raise store_error(paths.lock, refused) from refused
     try:
@@ -107,36 +123,33 @@ def lock_run(paths: RunPaths) -> RunLock:
             f"the run {paths.run_id} is in use by {owner}: wait for its end, or stop it"
         ) from held
     os.ftruncate(handle, 0)
-    os.write(handle, f"{os.getpid()}\n".encode())
+    os.write(handle, f"{os.getpid()} {world()}\n".encode())
     return RunLock(handle)
 
 
 def is_alive(paths: RunPaths) -> bool:
-    """Tell whether the run's controller still runs: the lock is held, and its process is there.
+    """Tell whether the run's controller still runs, wherever that is: whether the lock is held.
 
     Raises:
-        StoreError: The lock exists, and may not be read.
+        StoreError: The lock exists, and may not be read, or is none.
     """
     try:
-        handle = os.open(paths.lock, os.O_RDONLY)
+        with open_file(paths.lock) as file:
+            return not _try_lock(file.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
     except OSError as refused:
         raise store_error(paths.lock, refused) from refused
-    try:
-        if _try_lock(handle, fcntl.LOCK_SH):
-            return False
-    finally:
-        os.close(handle)
-    pid = process_of(paths)
-    # No pid: the lock was taken this very moment, and the pid is about to be written.
-    return pid is None or _process_exists(pid)
 
 
 def process_of(paths: RunPaths) -> int | None:
-    """Return the pid of the controller that locked the run last; None before the first."""
+    """Return the pid of the controller that locked the run last; None if it says nothing here.
+
+    It does before the first lock, and if the controller is of another world, or of before a reboot.
+    """
     try:
-        return int(paths.lock.read_text(encoding="ascii"))
+        pid, where = read_text(paths.lock).split()
+        return int(pid) if where == world() else None
     except (OSError, ValueError):
         return None
 
@@ -297,16 +310,6 @@ def _try_lock(handle: int, kind: int) -> bool:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
-
-
-def _process_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # It runs as somebody else.
     return True
 
 

@@ -75,16 +75,27 @@ def hosts_of(paths: RunPaths) -> str | None:
 
 
 def _ways(paths: RunPaths) -> Iterator[Way]:
-    from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
-
     yield partial(kill_leftovers, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
-    # What a run noted of its ssh hosts is enough: the plan's file may say how to reach them today.
-    yield from ssh_ways(Path(file), paths)
+    # A plan may be gone; what the run noted of its ssh hosts tells where it was, and no more.
+    yield from _ssh_ways(Path(file).expanduser(), paths)
     if kind == "docker" or hosts is None:
         yield partial(_heal_docker, paths.root, known=hosts is not None)
+
+
+def _ssh_ways(hosts_file: Path, paths: RunPaths) -> Sequence[Way]:
+    from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
+
+    try:
+        return list(ssh_ways(hosts_file, paths))
+    except (ClusterError, OSError) as refused:
+        return [partial(_raise, refused)]
+
+
+def _raise(refused: Exception) -> Sequence[str]:
+    raise refused
 
 
 def _heal_docker(root: Path, *, known: bool) -> list[str]:

@@ -6,11 +6,13 @@ performance counters; brokers are started so that they make none, which is looke
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from cluster.hosts.ledger import Entry, boot_id, read_ledger
+from cluster.hosts.ledger import Entry, read_ledger
 from cluster.hosts.signals import is_running, process_id
+from results.record.world import boot_id, world
 
 PLACES = (
     ("/dev/shm", "faketime_shm_{pid}"),  # noqa: S108 - looked for, not made
@@ -28,10 +30,9 @@ def leavings(processes_file: Path) -> list[Path]:
     Args:
         processes_file: `RunPaths.processes` of the run.
     """
-    boot = boot_id()
-    if not boot:  # No Linux, and none of these files.
+    if not boot_id():  # No Linux, and none of these files.
         return []
-    entries = [entry for entry in read_ledger(processes_file) if entry.boot == boot]
+    entries = [entry for entry in read_ledger(processes_file) if entry.world == world()]
     return sorted({path for entry in entries for path in _left_by(entry)})
 
 
@@ -54,8 +55,18 @@ def _left_by(entry: Entry) -> Iterator[Path]:
     for folder, name in PLACES:
         for path in Path(folder).glob(name.format(pid=process.pid)):
             # An older one is of an earlier process with the same number.
-            if path.stat().st_mtime >= since_s - SLACK_S:
+            if _is_ours(path) and path.lstat().st_mtime >= since_s - SLACK_S:
                 yield path
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether it is a file of the caller's; everybody may put a link or a file into /tmp."""
+    found = path.lstat()
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_uid == os.geteuid()
+        and not path.parent.is_symlink()
+    )
 
 
 def _boot_s() -> float:

@@ -5,9 +5,14 @@ import os
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from cluster.protocol import ProcessId
 from results.record.clock import unix_s
+from results.record.reading import read_lines
+from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
 """Environment variable of all that a run starts on its hosts: the path of the run's ledger."""
@@ -22,7 +27,7 @@ class Entry:
         node: On which node.
         pid: None in the line that announces the start; a number in the one that confirms it.
         start_ticks: As in `ProcessId`.
-        boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+        world: As `results.record.world` has it: in another one the number says nothing.
         machine: As in `ProcessId`: a number of another machine says nothing on this one.
         since_s: When its start was announced, in seconds since 1970 by this machine's clock as it
             was then; 0: not known. Files that the process made have times of the same clock.
@@ -30,11 +35,13 @@ class Entry:
 
     what: str
     node: str
-    pid: int | None
-    start_ticks: int
-    boot: str
+    pid: Annotated[int, Field(gt=1)] | None
+    start_ticks: Annotated[int, Field(ge=0)]
+    world: str
     machine: str = ""
-    since_s: float = 0.0
+    since_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
 
     @property
     def process(self) -> ProcessId | None:
@@ -51,7 +58,7 @@ class ProcessLedger:
         self.path = path.resolve()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._boot = boot_id()
+        self._world = world()
         self._announced: dict[tuple[str, str], float] = {}
 
     def intend(self, what: str, node: str) -> None:
@@ -59,7 +66,7 @@ class ProcessLedger:
         since_s = unix_s()
         self._announced[what, node] = since_s
         self._append(
-            Entry(what=what, node=node, pid=None, start_ticks=0, boot=self._boot, since_s=since_s)
+            Entry(what=what, node=node, pid=None, start_ticks=0, world=self._world, since_s=since_s)
         )
 
     def started(self, what: str, node: str, process: ProcessId) -> None:
@@ -70,7 +77,7 @@ class ProcessLedger:
                 node=node,
                 pid=process.pid,
                 start_ticks=process.start_ticks,
-                boot=self._boot,
+                world=self._world,
                 machine=process.machine,
                 since_s=self._announced.get((what, node), 0.0),
             )
@@ -82,28 +89,26 @@ class ProcessLedger:
             file.write(line)
 
 
+_LINE = TypeAdapter(Entry)
+
+
 def read_ledger(path: Path) -> list[Entry]:
     """Return the lines of a ledger; none if there is no file.
 
     Torn lines, as a crash or a full disk leaves them, are left out wherever they stand: what the
-    others name must be cleaned up all the same.
+    others name must be cleaned up all the same. So are lines that no ledger of ours has.
+
+    Raises:
+        UnsafeFileError: It is no regular file, or too large.
     """
-    if not path.exists():
-        return []
-    return [entry for line in path.read_bytes().split(b"\n") if (entry := _entry(line))]
+    return [entry for line in read_lines(path) if (entry := _entry(line))]
 
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        return Entry(**json.loads(line))
-    except (ValueError, TypeError):
+        return _LINE.validate_json(line)
+    except ValidationError:
         return None
-
-
-def boot_id() -> str:
-    """Return what tells this boot of the machine from others; empty where it is not known."""
-    path = Path("/proc/sys/kernel/random/boot_id")
-    return path.read_text().strip() if path.exists() else ""
 
 
 def mark(path: Path) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 Normally that is nothing: agents end with the harness, and processes with their agent. What is
 found all the same (an agent that was stopped, a process that went its own way) is known by the
-run's ledger, or by the mark that everything of a run carries in its environment. The run's
-namespaces have no names: they go with the last process in them, and with them the bridge, the veth
-pairs and the nft tables.
+mark that everything of a run carries in its environment, and by nothing else: the run's ledger may
+be a stranger's, and only gives what is found a name. The run's namespaces have no names: they go
+with the last process in them, and with them the bridge, the veth pairs and the nft tables.
 """
 
 import os
@@ -12,10 +12,19 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts.ledger import RUN_MARK, boot_id, mark, read_ledger
-from cluster.hosts.signals import is_running, process_id, send_signal, wait_gone
+import psutil
+
+from cluster.hosts.ledger import Entry, mark, read_ledger
+from cluster.hosts.signals import (
+    environment_of,
+    is_running,
+    process_id,
+    signal_marked,
+    wait_gone,
+)
 from cluster.protocol import ProcessId, UserError
 from results.record.clock import pause_until, stopwatch_s, unix_s
+from results.record.world import is_of_this_world, world
 
 GONE_TIMEOUT_S = 10.0
 START_S = 2.0
@@ -47,83 +56,79 @@ def kill_leftovers(processes_file: Path) -> list[str]:
 
     Raises:
         UserError: One belongs to another user.
+        UnsafeFileError: The file is not what a run writes.
         WaitTimeoutError: A killed process is still there after some seconds.
     """
     said: list[str] = []
+    marked = run_mark(processes_file)
     while (found := leftovers(processes_file)) or (left_s := _starting_s(processes_file)) > 0:
         for leftover in found:
-            _kill(leftover.process)
-            said.append(f"killed {leftover.what} (process {leftover.process.pid})")
+            _kill(leftover.process, marked)
         # Once more afterwards: a process may have been starting another one meanwhile.
         wait_gone([leftover.process for leftover in found], timeout_s=GONE_TIMEOUT_S)
+        # Some go with another that was killed, as a broker with its agent.
+        said += [f"killed {leftover.what} (process {leftover.process.pid})" for leftover in found]
         if not found:
             pause_until(stopwatch_s() + min(left_s, LOOK_AGAIN_S))
     return said
 
 
-def _starting_s(processes_file: Path) -> float:
-    """Return for how long a process may still appear whose start was announced and not confirmed.
+def run_mark(processes_file: Path) -> bytes:
+    """Return the mark of a run's processes as it stands in their environment."""
+    ((name, value),) = mark(processes_file).items()
+    return os.fsencode(f"{name}={value}")
 
-    Between fork and exec it has its parent's environment, and nobody has written down its number.
+
+def _starting_s(processes_file: Path) -> float:
+    """Return for how long a process may still appear that carries the mark.
+
+    Its start was announced and not confirmed: between fork and exec it has its parent's
+    environment, and its number is not written down. Or it was, just before its exec: for a moment
+    it has no environment at all.
     """
-    boot, since_s = boot_id(), dict[tuple[str, str], float]()
-    for entry in read_ledger(processes_file):
-        if entry.boot == boot:
-            since_s[entry.what, entry.node] = entry.since_s if entry.pid is None else 0.0
+    since_s = dict[tuple[str, str], float]()
+    for entry in _of_this_world(processes_file):
+        bare = entry.pid is None or (
+            entry.process is not None
+            and is_running(entry.process)
+            and environment_of(entry.pid) == []
+        )
+        since_s[entry.what, entry.node] = entry.since_s if bare else 0.0
     age_s = unix_s() - max(since_s.values(), default=0.0)
     return START_S - age_s if age_s >= 0 else 0.0
 
 
 def leftovers(processes_file: Path) -> list[Leftover]:
     """Return the processes of a run that still run, this process excepted."""
-    found = {leftover.process: leftover for leftover in _marked(processes_file)}
-    found |= {leftover.process: leftover for leftover in _written_down(processes_file)}
-    return [leftover for process, leftover in found.items() if process.pid != os.getpid()]
+    marked = run_mark(processes_file)
+    pids = [pid for pid in psutil.pids() if marked in (environment_of(pid) or [])]
+    processes = [process_id(pid) for pid in pids if pid != os.getpid() and is_of_this_world(pid)]
+    found = [process for process in processes if is_running(process)]
+    named = {each.process: f"{each.what} of {each.node}" for each in _named(processes_file, found)}
+    return [Leftover(process=each, what=named.get(each) or _command(each)) for each in found]
 
 
-def _written_down(processes_file: Path) -> list[Leftover]:
-    boot = boot_id()
-    written = read_ledger(processes_file)
-    entries = [entry for entry in written if entry.boot == boot and not entry.machine]
+def _named(processes_file: Path, found: list[ProcessId]) -> list[Entry]:
+    return _of_this_world(processes_file) if found else []
+
+
+def _of_this_world(processes_file: Path) -> list[Entry]:
+    here = world()
     return [
-        Leftover(process=entry.process, what=f"{entry.what} of {entry.node}")
-        for entry in entries
-        if entry.process is not None and is_running(entry.process)
+        entry for entry in read_ledger(processes_file) if entry.world == here and not entry.machine
     ]
 
 
-def _marked(processes_file: Path) -> list[Leftover]:
-    """Find processes by the run's mark in their environment (man 5 proc, `/proc/PID/environ`)."""
-    wanted = os.fsencode(f"{RUN_MARK}={mark(processes_file)[RUN_MARK]}")
-    marked = [
-        Leftover(process=process_id(int(folder.name)), what=_command(folder))
-        for folder in Path("/proc").glob("[0-9]*")
-        if wanted in _environment(folder)
-    ]
-    return [leftover for leftover in marked if is_running(leftover.process)]
-
-
-def _environment(folder: Path) -> list[bytes]:
+def _command(process: ProcessId) -> str:
     try:
-        return (folder / "environ").read_bytes().split(b"\0")
-    except OSError:  # It has ended meanwhile, or is another user's.
-        return []
-
-
-def _command(folder: Path) -> str:
-    try:
-        return (folder / "comm").read_text().strip()
-    except OSError:
+        return psutil.Process(process.pid).name()
+    except psutil.Error:
         return "a process"
 
 
-def _kill(process: ProcessId) -> None:
-    """SIGKILL it, and its group if it leads one."""
+def _kill(process: ProcessId, marked: bytes) -> None:
     try:
-        if not send_signal(process, signal.SIGKILL) and is_running(process):
-            os.kill(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # It ended by itself meanwhile.
+        signal_marked(process, signal.SIGKILL, mark=marked)
     except PermissionError as error:
         raise UserError(
             f"process {process.pid} of the run is another user's: heal as the one who ran it"

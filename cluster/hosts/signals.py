@@ -79,6 +79,53 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
     return True
 
 
+def environment_of(pid: int) -> list[bytes] | None:
+    """Return the environment that a process was started with, `NAME=value` each.
+
+    None: it has ended, or is another user's. Empty: it was started this very moment (man 2 execve).
+    """
+    try:
+        if Path("/proc/self/environ").exists():
+            return [each for each in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if each]
+        return [f"{key}={value}".encode() for key, value in psutil.Process(pid).environ().items()]
+    except (OSError, psutil.Error):
+        return None
+
+
+def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) -> bool:
+    """Send a signal to a process, and to none else, if it carries a mark in its environment.
+
+    Args:
+        process: The process; nothing is sent if its number was given to another.
+        number: The signal.
+        mark: `NAME=value`.
+
+    Returns:
+        False if nothing was sent: it has ended already, or does not carry the mark.
+
+    Raises:
+        PermissionError: It is another user's.
+    """
+    try:
+        held = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return False
+    try:
+        # Looked at after the handle was taken, so that it is the handle's process.
+        if not is_running(process) or mark not in (environment_of(process.pid) or []):
+            return False
+        if held is None:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(held, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        if held is not None:
+            os.close(held)
+    return True
+
+
 def wait_gone(processes: Iterable[ProcessId], *, timeout_s: float) -> None:
     """Wait until none of the processes runs any more.
 

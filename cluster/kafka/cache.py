@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cluster.protocol import UserError
 from results.record.clock import WaitTimeoutError, wait_until
+from results.trust import others_of
 
 LOCK_TIMEOUT_S = 900.0
 """As long as another Logquake may take to fetch a version over a slow line."""
@@ -18,8 +19,19 @@ def cache_folder() -> Path:
     """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; it need not exist.
 
     Raises:
-        UserError: There is neither: `HOME` is not set, and the user has no home folder.
+        UserError: There is neither: `HOME` is not set, and the user has no home folder. Or somebody
+            else can write it: what lies there is run.
     """
+    folder = _folder()
+    if others := others_of(folder):
+        raise UserError(
+            f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a folder"
+            " of yours, or make it yours (chown -R, chmod -R go-w)"
+        )
+    return folder
+
+
+def _folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a path that is not absolute is ignored.
     if Path(base).is_absolute():

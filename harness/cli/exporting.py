@@ -8,6 +8,7 @@ import click
 
 from cluster.protocol import UserError
 from harness.cli.options import STORE
+from harness.cli.reporting import ELSEWHERE
 from results.engine import size_words
 from results.export.bundle import bundle_name, read_bundle, write_bundle
 from results.export.contents import contents_of
@@ -17,8 +18,10 @@ from results.export.sheets import write_sheets
 from results.page.plural import many
 from results.record.paths import RunPaths
 from results.report import run_name, write_report
+from results.samples import is_sample
 from results.store import Store, StoreError, is_alive
 from results.tables import DAMAGES
+from results.trust import refuse_to_write
 
 
 class Form(StrEnum):
@@ -137,6 +140,9 @@ def timeline(*, name: str, store: Path, output: Path | None) -> int:
     """
     from results.timelines.page import write_timeline  # noqa: PLC0415 - Bokeh takes a second
 
-    written = write_timeline(Store(store).find(name), output=output)
+    run = Store(store).find(name)
+    if output is None and not is_sample(run):
+        refuse_to_write(run, otherwise=ELSEWHERE)
+    written = write_timeline(run, output=output)
     click.echo(f"{written} ({size_words(written.stat().st_size)})")
     return 0

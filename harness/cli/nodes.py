@@ -7,8 +7,9 @@ import click
 from harness.cli.options import STORE
 from harness.entering import run_on
 from harness.exit_codes import VALID
-from harness.keep import end_kept, load_kept
+from harness.keep import end_kept, load_kept, programs_of
 from results.store import Store
+from results.trust import refuse_unless_own
 
 
 @click.command()
@@ -28,6 +29,7 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
     are reached.
     """
     paths = Store(store).find(run)
+    refuse_unless_own(paths)
     if end:
         if name is not None:
             raise click.UsageError("--end ends the whole kept cluster: name no node with it")
@@ -42,4 +44,4 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
         return VALID
     if not command:
         raise click.UsageError("name a command: logquake node RUN NODE -- COMMAND...")
-    return run_on(kept, name, command)
+    return run_on(kept, name, command, programs=programs_of(paths))

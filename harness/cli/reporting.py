@@ -7,7 +7,11 @@ import click
 from harness.cli.options import STORE
 from results.drawings import write_drawings
 from results.report import write_report
+from results.samples import is_sample
 from results.store import Store
+from results.trust import refuse_to_write
+
+ELSEWHERE = "with --output FILE the page is written elsewhere"
 
 
 @click.command()
@@ -24,6 +28,8 @@ from results.store import Store
 def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
     """Write the HTML page of a run again."""
     run = Store(store).find(name)
+    if output is None and drawings is None and not is_sample(run):
+        refuse_to_write(run, otherwise=ELSEWHERE)
     written = write_drawings(run, drawings) if drawings else [write_report(run, output=output)]
     for path in written:
         click.echo(path)

@@ -38,7 +38,9 @@ from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, load_plan, plan_from
 from results.record.verdict import Verdict
+from results.samples import is_sample
 from results.store import Store
+from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
 
@@ -201,6 +203,8 @@ def _asked_for(
         paths = Store(store).find(name)
     except StoreError as absent:
         raise StoreError(f"{absent} (no scenario is called so either)") from absent
+    if not is_sample(paths):
+        refuse_unless_own(paths)
     verdict = read_verdict(paths.verdict)
     if verdict is None:
         raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")

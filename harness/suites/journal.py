@@ -17,7 +17,11 @@ from results.page.inert import inert
 from results.record.atomic import append_synced, store_error
 from results.record.clock import unix_s
 from results.record.night import Why
+from results.record.reading import read_bytes
 from results.record.terms import Validity
+
+RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
+"""`<name>/<UTC time>-<seed>`, or none; whatever leads out of the store is none of ours."""
 
 
 class _Line(BaseModel):
@@ -60,7 +64,7 @@ class Started(_Line):
 
     event: Literal["started"] = "started"
     item: int
-    run_id: str
+    run_id: RunId
 
 
 class Played(_Line):
@@ -68,7 +72,7 @@ class Played(_Line):
 
     event: Literal["played"] = "played"
     item: int
-    run_id: str
+    run_id: RunId
     sentence: str = ""
     """Why, if not to its end."""
     main_at: float = 0
@@ -84,7 +88,7 @@ class CutShort(_Line):
 
     event: Literal["cut-short"] = "cut-short"
     item: int
-    run_id: str
+    run_id: RunId
     healed: tuple[str, ...] = ()
     """What was done, in sentences."""
     left: tuple[str, ...] = ()
@@ -96,7 +100,7 @@ class Judged(_Line):
 
     event: Literal["judged"] = "judged"
     item: int
-    run_id: str
+    run_id: RunId
     valid: Validity
     allowed: bool = False
     """Of a valid verdict: whether anomalies were found, and each is allowed."""
@@ -116,7 +120,7 @@ class Unplayed(_Line):
     event: Literal["unplayed"] = "unplayed"
     item: int
     sentence: str
-    run_id: str = ""
+    run_id: RunId = ""
 
 
 class LeftOut(_Line):
@@ -146,7 +150,7 @@ class Dropped(_Line):
     """Runs of this or earlier nights that retention removed."""
 
     event: Literal["dropped"] = "dropped"
-    run_ids: tuple[str, ...]
+    run_ids: tuple[RunId, ...]
 
 
 class Ended(_Line):
@@ -159,6 +163,8 @@ Line = (
     Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Stopped | Resumed
     | Dropped | Ended
 )  # fmt: skip
+MAX_JOURNAL_BYTES = 256 << 20
+"""A night of ten thousand runs writes a tenth of it."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
 """Of lines: what others may have said."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
@@ -203,7 +209,7 @@ def _told(words: str | tuple[str, ...]) -> str | tuple[str, ...]:
 def load_journal(path: Path) -> list[Line]:
     """Return the lines of a journal; none if there is none."""
     try:
-        return list(lines_of(path.read_bytes().split(b"\n")))
+        return list(lines_of(read_bytes(path, max_bytes=MAX_JOURNAL_BYTES).split(b"\n")))
     except FileNotFoundError:
         return []
     except OSError as refused:

@@ -29,6 +29,7 @@ from results.record.clock import WaitTimeoutError, unix_s, utc_now_text, wait_un
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
+from results.trust import refuse_unless_own
 
 DEAD_TIMEOUT_S = 60.0
 """So long may the processes of a run outlive the leader of their night."""
@@ -253,6 +254,10 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
         raise SuiteError(
             f"{run_id} still runs, though its night died: end it, or type: logquake heal"
         ) from alive
+    try:
+        refuse_unless_own(paths)
+    except StoreError as refused:
+        return CutShort(item=item, run_id=run_id, left=(str(refused),))
     healed = heal(store, run_id)
     at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
     note_cut_short(paths, at_ns=at_ns)

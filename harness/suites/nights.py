@@ -9,9 +9,11 @@ from harness.suites.journal import load_journal
 from harness.suites.night import NightState, folded
 from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.reading import open_file, open_lock
 
 HIDDEN = ".suites"
 LOCK_WAIT_S = 1.0
+_PID_BYTES = 32
 """Somebody who only asks whether a suite is led (`is_led`) holds its lock for microseconds."""
 
 
@@ -89,17 +91,17 @@ class SuiteLock:
         path = suite_folder(store, suite) / "lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._handle = open_lock(path)
         except OSError as refused:
             raise store_error(path, refused) from refused
         try:
             wait_until(self._is_mine, timeout_s=LOCK_WAIT_S, what="the suite's lock")
         except WaitTimeoutError as held:
-            pid = path.read_text(encoding="ascii").strip() or "another process"
+            pid = os.pread(self._handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
             raise StoreError(
-                f"the suite {suite} is being played in {store} (by process {pid}); see: logquake"
-                " suite status"
+                f"the suite {suite} is being played in {store} (by process {pid or '?'}); see:"
+                " logquake suite status"
             ) from held
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
@@ -119,13 +121,10 @@ class SuiteLock:
 def is_led(store: Path, suite: str) -> bool:
     """Tell whether some process leads a night of the suite now."""
     try:
-        handle = os.open(suite_folder(store, suite) / "lock", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open_file(suite_folder(store, suite) / "lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    finally:
-        os.close(handle)
+    except OSError:
+        return False
     return False

@@ -23,8 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from results.export.contents import MANIFEST, Contents, belongs, contents_of, is_folder
 from results.export.unpacking import unpacking_folder
 from results.record.atomic import StoreError, store_error
+from results.record.hidden import file_without_secrets, hides
 from results.record.paths import RunPaths
-from results.record.reading import open_file
+from results.record.reading import open_file, read_bytes
 from results.record.tables import SCHEMA_VERSION
 from results.record.whole import written_whole
 from results.store import LATEST, Store, is_alive
@@ -108,15 +109,23 @@ def _bundled(paths: RunPaths, *, with_nodes: bool) -> Contents:
             f"{paths.run_id} was never judged, so its tables are not there: `logquake check` it"
             " first, or take the live streams and the nodes' files along (--with-nodes)"
         )
-    return contents_of(paths, with_nodes=with_nodes)
+    contents = contents_of(paths, with_nodes=with_nodes)
+    if contents.size_bytes > MAX_BYTES:
+        raise StoreError(
+            f"{paths.run_id} has files of {contents.size_bytes:,} bytes, and a bundle may hold"
+            f" {MAX_BYTES:,}; leave the nodes' files out, or remove what is no run's"
+        )
+    return contents
 
 
 def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
+    shown = _shown(paths, contents)
+    more = sum(len(text) - (paths.root / each).stat().st_size for each, text in shown.items())
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         run_id=paths.run_id,
         files=len(contents.files),
-        size_bytes=contents.size_bytes,
+        size_bytes=contents.size_bytes + more,
     )
     text = f"{manifest.model_dump_json(indent=1)}\n".encode()
     root = PurePosixPath(paths.run_id)
@@ -130,9 +139,20 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
         for folder in contents.folders:
             archive.addfile(_member(root / folder, None))
         for each in contents.files:
+            if each in shown:
+                text = shown[each]
+                archive.addfile(_member(root / each, len(text)), io.BytesIO(text))
+                continue
             with open_file(paths.root / each) as source:
                 size = os.fstat(source.fileno()).st_size
                 archive.addfile(_member(root / each, size), source)
+
+
+def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
+    """Return the files that a bundle holds in another form: without passwords and keys."""
+    settings = {each: read_bytes(paths.root / each) for each in contents.files if hides(each)}
+    shown = {each: file_without_secrets(each, text) for each, text in settings.items()}
+    return {each: text for each, text in shown.items() if text != settings[each]}
 
 
 def _member(path: PurePosixPath, size: int | None) -> tarfile.TarInfo:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import sqlite3
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from results.index.rows import RunRow, RunState
 ROWS_VERSION = 8
 """Raise it whenever a row of the same columns would come out otherwise."""
 BUSY_S = 20.0
+_BESIDE = ("", "-journal", "-wal", "-shm")
+"""What SQLite calls an index, and what it keeps beside it."""
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _NUMBERS = {
@@ -50,17 +53,27 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def remove(path: Path) -> None:
     """Remove an index with what SQLite keeps beside it."""
-    for suffix in ("", "-journal", "-wal", "-shm"):
+    for suffix in _BESIDE:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    if any(_leads_out(path.with_name(path.name + suffix)) for suffix in _BESIDE):
+        raise sqlite3.OperationalError("it is no file of ours")
     connection = _connection(path)
     try:
         return _prepared(connection)
     except BaseException:
         connection.close()
         raise
+
+
+def _leads_out(path: Path) -> bool:
+    """Tell whether a file is a link, or no file: SQLite would write whatever it leads to."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _connection(path: Path | str) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ reading only; nothing is judged by it, and a fault may have shifted it.
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from results.environment import read_environment
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
+from results.record.reading import open_file
 
 MAX_LINES = 16
 """Of a node; those that say most of the partition first."""
@@ -212,7 +214,11 @@ def _start(paths: RunPaths) -> tuple[datetime, float] | None:
 
 
 def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() and not path.is_symlink() else None
+    try:
+        with open_file(path) as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError:
+        return None
 
 
 def _zone_s(folder: Path, started: datetime) -> int:
@@ -237,9 +243,11 @@ def _stamp(line: bytes) -> datetime | None:
 
 def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield (the line's beginning, its whole length); a line of any length costs one chunk."""
-    if _size(path) is None:
+    try:
+        opened = open_file(path)
+    except OSError:
         return
-    with path.open("rb") as file:
+    with opened as file:
         while line := file.readline(_CHUNK):
             length, part = len(line), line
             while part and not part.endswith(b"\n"):

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from results.page.scenes import Place
+from results.record.reading import open_file
 
 EPOCHS = "leader-epoch-checkpoint"
 QUORUM = "quorum-state"
@@ -118,7 +119,7 @@ def _texts(folder: Path, nodes: Iterable[str], name: str, place: Place) -> dict[
 def _text(data: Path, name: str, place: Place) -> str | None:
     path = data / place.folder / name if name == EPOCHS else data / name
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             text = file.read(_MAX_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return None

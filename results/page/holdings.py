@@ -4,7 +4,6 @@ A log that holds nothing there is evidence; files that could not be read, or tha
 are none, and must not look like it.
 """
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from results.page.inert import shortened
 from results.record.paths import RunPaths
+from results.record.reading import parse_json, read_bytes
 from results.tables import RunTables
 
 CRASH, FINAL = "crash", "final"
@@ -40,9 +40,11 @@ class Holding:
 def unread_nodes(paths: RunPaths) -> dict[str, str]:
     """Return the nodes of which something could not be read, and what that was, by their names."""
     try:
-        notes = json.loads((paths.record / "ingest.json").read_bytes())
+        notes = parse_json(read_bytes(paths.record / "ingest.json"))
+        if not isinstance(notes, dict):
+            return {}
         noted = [(each["unit"], each["sentence"]) for each in notes["problems"]]
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError):
         return {}
     unread: dict[str, str] = {}
     for unit, sentence in noted:

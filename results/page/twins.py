@@ -1,6 +1,5 @@
 """Another run of the same scenario by another rule, and the step at which the two part."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from results.page.changes import listed, names_between, truncated
 from results.page.logs import Log
 from results.page.scenes import Scene
 from results.record.paths import RunPaths
+from results.record.plan import PlanError, load_plan
 from results.record.steps import load_steps
 from results.record.terms import Rule
 from results.samples import is_sample, sample_paths
@@ -165,8 +165,8 @@ def _scenario(paths: RunPaths) -> dict[str, Any] | None:
 
 def _plan(paths: RunPaths) -> dict[str, Any]:
     try:
-        return tomllib.loads(paths.plan.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return load_plan(paths.plan)
+    except PlanError:
         return {}
 
 

@@ -48,17 +48,38 @@ def open_file(path: Path, *, max_bytes: int | None = None) -> BinaryIO:
     try:
         handle = os.open(path, _FLAGS)
     except OSError as refused:
-        if refused.errno == errno.ELOOP:
-            raise UnsafeFileError(path, "a symbolic link") from refused
-        if refused.errno == errno.ENXIO:
-            raise UnsafeFileError(path, "a socket") from refused
-        raise
+        raise _explained(path, refused) from refused
     try:
         _refuse_unless_plain(path, os.fstat(handle), max_bytes)
     except UnsafeFileError:
         os.close(handle)
         raise
     return os.fdopen(handle, "rb")
+
+
+def open_lock(path: Path) -> int:
+    """Open a file to be locked (man 2 flock), made if there is none; return its descriptor.
+
+    Raises:
+        UnsafeFileError: It is a link, a folder, a pipe, a socket or a device.
+        OSError: The system refuses otherwise.
+    """
+    try:
+        handle = os.open(path, _FLAGS | os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as refused:
+        raise _explained(path, refused) from refused
+    try:
+        _refuse_unless_plain(path, os.fstat(handle), None)
+    except UnsafeFileError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _explained(path: Path, refused: OSError) -> OSError:
+    known = {errno.ELOOP: "a symbolic link", errno.ENXIO: "a socket", errno.EISDIR: "a folder"}
+    what = known.get(refused.errno or 0)
+    return refused if what is None else UnsafeFileError(path, what)
 
 
 def _refuse_unless_plain(path: Path, found: os.stat_result, max_bytes: int | None) -> None:

@@ -1,6 +1,5 @@
 """Front page, lists of runs, failures, two runs side by side."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,6 +9,7 @@ from werkzeug.exceptions import NotFound
 
 from results.index import Ending, Index, NightRow, RunQuery, RunRow, Seen
 from results.record.atomic import StoreError
+from results.record.plan import PlanError, load_plan
 from results.record.verdict import Verdict
 from results.repeats import Repeats
 from results.site.comparing import (
@@ -231,6 +231,6 @@ def _verdict(row: RunRow) -> Verdict | None:
 
 def _plan(row: RunRow) -> dict[str, object]:
     try:
-        return tomllib.loads(shelf().file(row, "plan.toml").read_text(encoding="utf-8"))
-    except (NotFound, OSError, ValueError, RecursionError):
+        return load_plan(shelf().file(row, "plan.toml"))
+    except (NotFound, PlanError):
         return {}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from results.index import RunRow
 from results.page.inert import shortened
+from results.record.hidden import without_secrets
 from results.record.verdict import Verdict
 
 MAX_PAIRS, MAX_TEXT = 300, 500
@@ -101,7 +102,10 @@ def _latencies(verdict: Verdict | None) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, object]) -> dict[str, str]:
-    """Return a plan's values by their dotted keys; tables may be nested however deep."""
+    """Return a plan's values by their dotted keys; tables may be nested however deep.
+
+    Secrets are hidden.
+    """
     flat: dict[str, str] = {}
     ahead: list[tuple[str, object]] = list(values.items())
     while ahead:
@@ -109,7 +113,7 @@ def _flat(values: Mapping[str, object]) -> dict[str, str]:
         if isinstance(value, Mapping):
             ahead += [(f"{key}.{each}", below) for each, below in value.items()]
         else:
-            flat[key] = _told(value)
+            flat[key] = _told(without_secrets({key: value})[key])
     return flat
 
 

@@ -21,7 +21,9 @@ from results.index import RunRow
 from results.index.reading import is_plain, stamp_of
 from results.page.inert import inert
 from results.record.atomic import StoreError
+from results.record.hidden import file_without_secrets, hides
 from results.record.paths import RunPaths
+from results.record.reading import read_bytes
 from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
 from results.site.pages import page
@@ -58,6 +60,8 @@ def file(name: str, folder: str, relative: str) -> Response:
         if relative not in _MAKERS or _leads_out(paths.root):
             raise
         return _made(row, paths, relative)
+    if hides(path):
+        return _confined(_shown(path))
     try:
         response = send_file(path, mimetype=_type(path), as_attachment=_type(path) == _BINARY,
                              max_age=0, etag=True)  # fmt: skip
@@ -89,6 +93,15 @@ def bundle(name: str, folder: str) -> Response:
 def has_bundle(row: RunRow, paths: RunPaths) -> bool:
     """Tell whether a run can be packed: it was judged, and its tables are there."""
     return row.state == "judged" and is_plain(paths.record / "ingest.json")
+
+
+def _shown(path: Path) -> Response:
+    """Return a file of settings without the passwords and keys in it."""
+    try:
+        text = file_without_secrets(path, read_bytes(path))
+    except OSError as refused:
+        raise NotFound("The file cannot be read.") from refused
+    return Response(text, mimetype=_type(path))
 
 
 _BINARY = "application/octet-stream"

@@ -3,6 +3,8 @@
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from cluster.hosts.signals import is_running, process_id
 from cluster.hosts.ssh.connection import SshConnection
 from cluster.hosts.ssh.file import SshHost, load_hosts
 from cluster.hosts.ssh.heal import heal_ssh
-from cluster.hosts.ssh.run import FILE, SshRun
+from cluster.hosts.ssh.run import FILE, SshRun, id_of
 from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.clock import unix_s, wait_until
 from results.record.paths import RunPaths
@@ -142,10 +144,8 @@ def test_a_file_of_hosts_tells_how_they_are_reached_today_and_not_what_was_made_
     file = tmp_path / "HOSTS.toml"
     text = 'user = "kafka"\nfolder = "~/then"\n[[hosts]]\naddress = "10.0.0.1"\n'
     file.write_text(text)
-    run, paths = (
-        SshRun(run="0123456789abcdef", hosts={"n1": load_hosts(file)[0]}),
-        RunPaths(tmp_path),
-    )
+    paths = run_at(tmp_path)
+    run = SshRun(run=id_of(paths.root), hosts={"n1": load_hosts(file)[0]})
     run.note(paths.processes.with_name(FILE))
     asked: list[tuple[SshHost, str]] = []
 
@@ -154,11 +154,64 @@ def test_a_file_of_hosts_tells_how_they_are_reached_today_and_not_what_was_made_
         return {"done": [], "failed": []}
 
     monkeypatch.setattr(SshConnection, "call", call)
-    file.write_text("port = 2222\n" + text.replace("kafka", "root").replace("then", "now"))
+    file.write_text("port = 2222\n" + text)
     heal_ssh(file, paths)
     ((host, what),) = asked
-    assert what == "undo ~/then/0123456789abcdef"
+    assert what == f"undo ~/then/{id_of(paths.root)}"
     assert (host.port, host.user, host.sudo) == (2222, "kafka", True)
+    run.note(paths.processes.with_name(FILE))
+    for otherwise in (text.replace("kafka", "root"), text.replace("then", "now")):
+        file.write_text(otherwise)
+        with pytest.raises(ClusterError, match="let it say so again"):
+            heal_ssh(file, paths)
+    file.write_text(text.replace("10.0.0.1", "10.0.0.2"))
+    with pytest.raises(ClusterError, match="does not have it; add it"):
+        heal_ssh(file, paths)
+    assert len(asked) == 1
+
+
+def run_at(folder: Path) -> RunPaths:
+    paths = RunPaths(folder / "runs" / "log" / "20261121T220000Z-7")
+    paths.root.mkdir(parents=True)
+    return paths
+
+
+def test_no_host_is_asked_but_by_a_file_of_the_user_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(*_: object) -> Message:
+        raise AssertionError("it logged in")
+
+    monkeypatch.setattr(SshConnection, "call", call)
+    paths, own = run_at(tmp_path), tmp_path / "HOSTS.toml"
+    own.write_text(f'[[hosts]]\naddress = "10.0.0.1"\nuser = "{getuser()}"\n')
+    noted = SshRun(run=id_of(paths.root), hosts={"n1": load_hosts(own)[0]})
+    noted.note(paths.processes.with_name(FILE))
+    inside = paths.root / "HOSTS.toml"
+    inside.write_text(own.read_text())
+    for file in (inside, tmp_path / "none.toml"):
+        with pytest.raises(ClusterError, match="outside of the store"):
+            heal_ssh(file, paths)
+    own.chmod(0o666)
+    with pytest.raises(ClusterError, match="writable by you only"):
+        heal_ssh(own, paths)
+    own.chmod(0o600)
+    replace(noted, run="0123456789abcdef").note(paths.processes.with_name(FILE))
+    with pytest.raises(ClusterError, match="in another folder or on another machine"):
+        heal_ssh(own, paths)
+
+
+def test_a_link_or_a_file_of_another_user_is_not_what_a_process_left(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    process = ended_process(paths)
+    (tmp_path / "dear").touch()
+    link = clock_file(process)
+    link.symlink_to(tmp_path / "dear")
+    try:
+        assert remove_leavings(paths.processes) == []
+        assert link.is_symlink()
+    finally:
+        link.unlink()
 
 
 def test_containers_are_found_by_whatever_way_leads_to_their_run(

@@ -264,16 +264,18 @@ def test_nothing_outlives_a_killed_harness(room: "Room", tmp_path: Path) -> None
 
 
 def test_leftovers_of_a_dead_run_are_killed(room: "Room", tmp_path: Path) -> None:
-    harness = OtherHarness(room, tmp_path, where=room.where)
+    run = tmp_path / "log" / "20261121T220000Z-7"  # In a store; an ssh room's file is not in it.
+    run.mkdir(parents=True)
+    harness = OtherHarness(room, run, where=room.where)
     for process in harness.processes:
         room.hit(process, signal.SIGSTOP)  # A stopped agent notices nothing.
     harness.kill()
     assert [p for p in harness.processes if room.runs(p)] == harness.processes
-    said = " ".join(room.heal(tmp_path))
+    said = " ".join(room.heal(run))
     assert re.search("sleep of n1|n1: killed|container .*-n1-1", said)
     assert re.search("agent of|n1: killed python3", said)
     assert not [p for p in harness.processes if room.runs(p)]
-    assert room.heal(tmp_path) == []
+    assert room.heal(run) == []
     harness.end_worker()
     if room.kind == HostKind.NAMESPACE:
         assert not harness.namespaces & network_namespaces_in_use()

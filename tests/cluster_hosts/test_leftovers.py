@@ -4,10 +4,14 @@ import os
 import subprocess
 from pathlib import Path
 
-from cluster.hosts.ledger import ProcessLedger, boot_id, mark, read_ledger
-from cluster.hosts.leftovers import kill_leftovers
-from cluster.hosts.signals import is_running, process_id
+import pytest
+
+from cluster.hosts.ledger import ProcessLedger, mark, read_ledger
+from cluster.hosts.leftovers import kill_leftovers, leftovers
+from cluster.hosts.signals import environment_of, is_running, process_id
 from cluster.protocol import ProcessId
+from results.record.clock import wait_until
+from results.record.world import boot_id, is_of_this_world
 
 
 def test_a_marked_process_is_found_without_a_line_in_the_ledger(tmp_path: Path) -> None:
@@ -27,24 +31,61 @@ def test_a_marked_process_is_found_without_a_line_in_the_ledger(tmp_path: Path) 
         other.wait()
 
 
-def test_a_recycled_number_and_one_of_an_earlier_boot_are_left_alone(tmp_path: Path) -> None:
-    stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    try:
-        file = tmp_path / "processes.jsonl"
+def test_a_process_that_the_ledger_names_and_that_has_no_mark_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "processes.jsonl"
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger:
         process = process_id(stranger.pid)
-        recycled = ProcessId(pid=process.pid, start_ticks=process.start_ticks - 1)
-        ProcessLedger(file).started("sleep", "n1", recycled)
         ProcessLedger(file).started("sleep", "n1", process)
-        lines = file.read_text().splitlines()
-        earlier = lines[1].replace(boot_id(), "an-earlier-boot")
-        file.write_text(f"{lines[0]}\n{earlier}\n")
         assert kill_leftovers(file) == []
         assert is_running(process)
-        file.write_text(f"{lines[1]}\n")
-        assert kill_leftovers(file) == [f"killed sleep of n1 (process {process.pid})"]
-    finally:
         stranger.kill()
-        stranger.wait()
+
+
+def test_a_marked_process_has_the_name_of_its_line_in_the_ledger(tmp_path: Path) -> None:
+    file = tmp_path / "processes.jsonl"
+    with subprocess.Popen(["sleep", "1000"], env={**os.environ, **mark(file)}) as ours:
+        process = process_id(ours.pid)
+        recycled = ProcessId(pid=process.pid, start_ticks=process.start_ticks - 1)
+        ProcessLedger(file).started("java", "n2", recycled)
+        ProcessLedger(file).started("sleep", "n1", process)
+        earlier = file.read_text().splitlines()[1].replace(boot_id(), "an-earlier-boot")
+        with file.open("a") as ledger:
+            ledger.write(earlier.replace("n1", "n3") + "\n")
+        assert kill_leftovers(file) == [f"killed sleep of n1 (process {process.pid})"]
+
+
+@pytest.mark.parametrize("pid", ["1", "0", "-1", '"../../x"', "true", "7.5", "[7]", 'null, "x": 1'])
+def test_a_line_that_no_ledger_of_ours_has_is_left_out(pid: str, tmp_path: Path) -> None:
+    file = tmp_path / "processes.jsonl"
+    ProcessLedger(file).started("java", "n1", ProcessId(pid=4711, start_ticks=8))
+    whole = file.read_text()
+    file.write_text(whole.replace("4711", pid) + whole)
+    assert [entry.pid for entry in read_ledger(file)] == [4711]
+
+
+def test_a_line_nested_too_deep_hides_none_of_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "processes.jsonl"
+    file.write_text("[" * 100_000 + "\n")
+    ProcessLedger(file).started("java", "n1", ProcessId(pid=4711, start_ticks=8))
+    assert [entry.pid for entry in read_ledger(file)] == [4711]
+
+
+def test_processes_in_a_namespace_of_their_own_are_left_alone(tmp_path: Path) -> None:
+    """Another container that shares the store: its processes carry the mark of the same path."""
+    file = tmp_path / "processes.jsonl"
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    environment = {**os.environ, **mark(file)}
+    with subprocess.Popen([*inside, "sleep", "1000"], env=environment) as outside:
+        wait_until(lambda: child_of(outside.pid), timeout_s=20, what="its child")
+        (child,) = child_of(outside.pid)
+        wait_until(lambda: environment_of(child), timeout_s=20, what="the child's environment")
+        assert not is_of_this_world(child)
+        assert [each.process.pid for each in leftovers(file)] == [outside.pid]
+        outside.kill()
+
+
+def child_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_no_ledger_means_no_leftovers(tmp_path: Path) -> None:

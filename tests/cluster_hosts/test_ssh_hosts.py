@@ -114,16 +114,20 @@ def sleeper(folder: Path) -> Command:
 @pytest.fixture
 def dead_harness(lab: Lab, tmp_path: Path) -> Iterator[RunPaths]:
     """The folder of a harness that was killed while it held three hosts with faults in force."""
-    yield killed_harness(lab.hosts_file("dead.toml"), tmp_path)
-    heal_ssh(lab.folder / "dead.toml", RunPaths(tmp_path))
+    killed = killed_harness(lab.hosts_file("dead.toml"), tmp_path)
+    yield killed
+    heal_ssh(lab.folder / "dead.toml", killed)
 
 
-def killed_harness(file: Path, folder: Path) -> RunPaths:
-    argv = [sys.executable, "-c", HARNESS, f"ssh:{file}", str(folder)]
+def killed_harness(file: Path, store: Path) -> RunPaths:
+    """Kill a harness; return its run's folder, which lies in a store as every run's does."""
+    paths = RunPaths(store / "log" / "20261121T220000Z-7")
+    paths.root.mkdir(parents=True)
+    argv = [sys.executable, "-c", HARNESS, f"ssh:{file}", str(paths.root)]
     with subprocess.Popen(argv) as harness:
-        wait_until((folder / "ready").exists, timeout_s=60, what="the harness")
+        wait_until((paths.root / "ready").exists, timeout_s=60, what="the harness")
         harness.kill()
-    return RunPaths(folder)
+    return paths
 
 
 OTHER_RUN = "0123456789abcdef"
@@ -165,11 +169,9 @@ def test_heal_and_the_end_of_a_lease_touch_nobody_else_s(lab: Lab, tmp_path: Pat
     file = lab.hosts_file("soon.toml", ttl_s=LEASE_S)
     with strangers(lab.machines[0]):
         before = all_on(lab)
-        (tmp_path / "healed").mkdir()
         patient = lab.hosts_file("patient.toml", ttl_s=600)
         assert heal_ssh(patient, killed_harness(patient, tmp_path / "healed"))
         assert all_on(lab) == before
-        (tmp_path / "left").mkdir()
         killed_harness(file, tmp_path / "left")
         assert all_on(lab) != before
         wait_until(lambda: all_on(lab) == before, timeout_s=LEASE_S + 60, what="the lease's end")
@@ -369,7 +371,8 @@ def test_a_network_that_is_away_for_longer_is_undone_by_the_host(lab: Lab, tmp_p
 
 
 def test_a_dead_harness_is_undone_by_the_hosts_without_heal(lab: Lab, tmp_path: Path) -> None:
-    killed = killed_harness(lab.hosts_file("soon.toml", ttl_s=LEASE_S), tmp_path)
+    file = lab.hosts_file("soon.toml", ttl_s=LEASE_S)
+    killed = killed_harness(file, tmp_path)
 
     def untouched() -> bool:
         return all(
@@ -382,7 +385,7 @@ def test_a_dead_harness_is_undone_by_the_hosts_without_heal(lab: Lab, tmp_path: 
     assert not untouched()
     wait_until(untouched, timeout_s=LEASE_S + 40, what="the end of the lease")
     assert not any("LOGQUAKE" in marks(machine) for machine in lab.machines)
-    assert heal_ssh(Path("gone.toml"), killed) == []
+    assert heal_ssh(file, killed) == []
 
 
 def test_heal_undoes_a_dead_harness_at_once_and_once(lab: Lab, dead_harness: RunPaths) -> None:

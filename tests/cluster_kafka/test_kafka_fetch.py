@@ -376,3 +376,37 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)  # In no password file.
     with pytest.raises(UserError, match="no home folder for the cache; set XDG_CACHE_HOME"):
         cache_folder()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+@pytest.mark.parametrize("linked", [False, True])
+def test_13_nothing_is_taken_from_a_cache_that_is_somebody_else_s(
+    *, linked: bool, tmp_path: Path, repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    if linked:
+        cache.rename(tmp_path / "theirs")
+        cache.symlink_to(tmp_path / "theirs")
+    os.chown(cache, 65534, -1)
+    with pytest.raises(UserError, match=r"nobody can put any program into the cache .* of yours"):
+        fetch(repository)
+
+
+def test_13_nothing_is_taken_from_a_cache_that_everybody_can_write(
+    repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    cache.chmod(0o777)
+    with pytest.raises(UserError, match="everybody can put any program into the cache"):
+        fetch(repository)
+    cache.chmod(0o755)
+    fetch(repository)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root's folder is seen by another user")
+def test_a_cache_of_root_s_is_taken_by_everybody(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch(repository)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    fetch(repository)

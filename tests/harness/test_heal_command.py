@@ -11,7 +11,7 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import is_running, process_id
 from cluster.hosts.ssh.file import SshHost
-from cluster.hosts.ssh.run import FILE, SshRun, noted_run
+from cluster.hosts.ssh.run import FILE, SshRun, id_of, noted_run
 from harness.cli import exit_code
 from harness.exit_codes import NOT_HEALED, VALID
 from nemesis.ledger import Ledger, open_entries
@@ -53,7 +53,14 @@ def test_a_host_that_does_not_answer_is_told_and_the_rest_is_healed(
 ) -> None:
     store = tmp_path / "runs"
     far, near = dead_run(store, 1), dead_run(store, 2)
-    run = SshRun(run="0" * 16, hosts={"n1": host_without_sshd(tmp_path)})
+    lab = host_without_sshd(tmp_path)
+    hosts_file = tmp_path / "HOSTS.toml"
+    hosts_file.write_text(
+        f'ttl_s = {lab.ttl_s}\nuser = "root"\nfolder = "{lab.folder}"\nport = {lab.port}\n'
+        f'known_hosts = "{lab.known_hosts}"\n[[hosts]]\nname = "lab9"\naddress = "127.0.0.1"\n'
+    )
+    far.plan.write_text(f'hosts = "ssh:{hosts_file}"\n')
+    run = SshRun(run=id_of(far.root), hosts={"n1": lab})
     run.note(far.root / FILE)
     Ledger(far.ledger).write(1, [Join(cut_id="fault-1", links=(("n1", "n2"),))])
     with subprocess.Popen(["sleep", "600"], env=os.environ | mark(near.processes)) as left:

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.ledger import boot_id
-from cluster.hosts.signals import process_id
+from cluster.hosts.ledger import mark
+from cluster.hosts.signals import environment_of, process_id
 from cluster.protocol import ClusterError
 from harness.cli import exit_code
-from harness.entering import environment, run_on
+from harness.entering import run_on
 from harness.keep import Kept, Machine, copy_files
 from results.record.atomic import StoreError
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.world import world
 from tests.harness.commands import LOGQUAKE, newest, running
 
 pytestmark = pytest.mark.everything
@@ -44,18 +46,16 @@ def paths(tmp_path: Path) -> RunPaths:
     return made
 
 
-def kept_here(folder: Path, *, boot: str | None = None) -> Kept:
-    own = process_id(os.getpid())
+def kept_here(folder: Path, *, boot: str | None = None, pid: int | None = None) -> Kept:
+    own = process_id(pid or os.getpid())
     machine = Machine(
         pid=own.pid, start_ticks=own.start_ticks, folder=str(folder), address="127.0.0.1:9092"
     )
     return Kept(
-        boot=boot_id() if boot is None else boot,
+        world=world() if boot is None else boot,
         hosts="process",
         bootstrap="127.0.0.1:9092",
         zookeeper="",
-        java="/usr/bin/java",
-        classpath="a.jar:b.jar",
         machines={"n1": machine},
     )
 
@@ -89,23 +89,26 @@ def test_copies_that_cannot_be_made_whole_are_removed_and_the_reason_is_told(
 def test_ctrl_c_is_the_command_s_own_affair(tmp_path: Path) -> None:
     handled = "trap 'exit 7' INT; kill -INT $PPID; kill -INT $$"
     before = signal.getsignal(signal.SIGINT)
-    assert run_on(kept_here(tmp_path), "n1", ["sh", "-c", handled]) == 7
+    assert run_on(kept_here(tmp_path), "n1", ["sh", "-c", handled], programs={}) == 7
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_command_runs_in_the_nodes_folder_and_its_code_is_passed_on(tmp_path: Path) -> None:
     kept = kept_here(tmp_path)
-    assert run_on(kept, "n1", ["sh", "-c", 'pwd > here; echo "$NODE $BOOTSTRAP" >> here; exit 7'])
+    assert run_on(
+        kept, "n1", ["sh", "-c", 'pwd > here; echo "$NODE $BOOTSTRAP" >> here; exit 7'], programs={}
+    )
     assert (tmp_path / "here").read_text().splitlines() == [str(tmp_path), "n1 127.0.0.1:9092"]
-    assert run_on(kept, "n1", ["sh", "-c", "exit 7"]) == 7
-    assert run_on(kept, "n1", ["sh", "-c", "kill -9 $$"]) == 137
-    assert run_on(kept, "n1", ["true"]) == 0
-    assert environment(kept, "n1")["KAFKA_CLASSPATH"] == "a.jar:b.jar"
+    assert run_on(kept, "n1", ["sh", "-c", "exit 7"], programs={}) == 7
+    assert run_on(kept, "n1", ["sh", "-c", "kill -9 $$"], programs={}) == 137
+    assert run_on(kept, "n1", ["true"], programs={}) == 0
+    told = {"KAFKA_CLASSPATH": "a.jar"}
+    assert run_on(kept, "n1", ["sh", "-c", '[ "$KAFKA_CLASSPATH" = a.jar ]'], programs=told) == 0
 
 
 def test_a_node_that_there_is_not_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no node n4, only n1"):
-        run_on(kept_here(tmp_path), "n4", ["true"])
+        run_on(kept_here(tmp_path), "n4", ["true"], programs={})
 
 
 def test_processes_of_another_boot_are_not_ours(tmp_path: Path) -> None:
@@ -124,10 +127,14 @@ def test_what_is_not_there_is_told_in_a_sentence(
     ended = kept_here(paths.root, boot="another")
     paths.keeper.write_text(ended.model_dump_json(), encoding="utf-8")
     assert "the kept cluster of log/20261121T104500Z-7 has ended" in said("latest", "n1")
-    paths.keeper.write_text(kept_here(paths.root).model_dump_json(), encoding="utf-8")
-    assert "name a command" in said("latest", "n1")
-    assert "name no node with it" in said("latest", "n1", "--end")
-    assert "there is no node n7" in said("latest", "n7", "--", "ls")
+    with subprocess.Popen(["sleep", "600"], env=os.environ | mark(paths.processes)) as agent:
+        kept = kept_here(paths.kept, pid=agent.pid)
+        paths.keeper.write_text(kept.model_dump_json(), encoding="utf-8")
+        wait_until(lambda: environment_of(agent.pid), timeout_s=20, what="its environment")
+        assert "name a command" in said("latest", "n1")
+        assert "name no node with it" in said("latest", "n1", "--end")
+        assert "there is no node n7" in said("latest", "n7", "--", "ls")
+        agent.kill()
     paths.keeper.write_text("{", encoding="utf-8")
     assert "kept.json cannot be read" in said("latest", "n1")
 

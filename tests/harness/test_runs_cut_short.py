@@ -16,7 +16,7 @@ from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
 from results.verdict_json import read_verdict
-from tests.cluster_hosts.hubs import as_ordinary_user
+from tests.cluster_hosts.hubs import NOBODY, as_ordinary_user
 from tests.harness.commands import (
     HERE,
     LOGQUAKE,
@@ -59,11 +59,12 @@ def of_an_ordinary_user(store: Path, name: str, *words: str) -> "subprocess.Comp
 
 
 def lend_cache(folder: Path) -> None:
-    """Lend the cache of Kafka to whoever cannot read root's home."""
+    """Give a copy of Kafka's cache to whoever cannot read root's home."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "logquake"
     if os.geteuid() == 0 and cache.exists():
         subprocess.run(["cp", "-r", "--reflink=auto", str(cache), str(folder)], check=True)
-        subprocess.run(["chmod", "-R", "a+rwX", str(folder / cache.name)], check=True)
+        owner = f"{NOBODY}:{NOBODY}"
+        subprocess.run(["chown", "-R", owner, str(folder / cache.name)], check=True)
 
 
 @pytest.mark.kafka

@@ -1,5 +1,6 @@
 """The ledger: written ahead, struck at the end, replayed after a crash."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.hosts.heal import Healed
-from cluster.hosts.ledger import ProcessLedger
-from cluster.hosts.signals import process_id, state_of
+from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.hosts.signals import environment_of, process_id, state_of
 from nemesis.ledger import Entry, Ledger, heal_dead_run, open_entries
 from nemesis.undo import Join, Restart, Resume, Undo
 from results.record.clock import wait_until
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 NODES = st.sampled_from(["n1", "n2", "n3"])
 UNDOS: st.SearchStrategy[Undo] = st.one_of(
-    st.builds(Resume, node=NODES, pid=st.integers(1, 2**22), start_ticks=st.integers(0, 2**40)),
+    st.builds(Resume, node=NODES, pid=st.integers(2, 2**22), start_ticks=st.integers(0, 2**40)),
     st.builds(Restart, node=NODES),
     st.builds(Join, cut_id=st.text(), links=st.lists(st.tuples(NODES, NODES)).map(tuple)),
 )
@@ -65,7 +66,16 @@ def test_no_ledger_has_no_entries(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def sleeper() -> "Iterator[subprocess.Popen[bytes]]":
+def sleeper(tmp_path: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    marked = os.environ | mark(RunPaths(tmp_path).processes)
+    with subprocess.Popen(["sleep", "600"], start_new_session=True, env=marked) as process:
+        wait_until(lambda: environment_of(process.pid), timeout_s=20, what="its environment")
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def stranger() -> "Iterator[subprocess.Popen[bytes]]":
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
         yield process
         process.kill()
@@ -95,26 +105,40 @@ def test_a_process_that_a_dead_run_left_paused_is_continued(
 
 
 def test_a_later_process_with_the_same_number_is_left_alone(
-    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     paths = RunPaths(tmp_path)
-    other = process_id(sleeper.pid)
+    other = process_id(stranger.pid)
     Ledger(paths.ledger).write(
         1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks - 1)]
     )
-    sleeper.send_signal(19)
+    stranger.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
     assert heal_dead_run(paths) == Healed()
     assert state_of(other) == "T"
 
 
 def test_a_paused_process_that_the_run_did_not_start_stays_paused(
-    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     paths = RunPaths(tmp_path)
-    other = process_id(sleeper.pid)
+    other = process_id(stranger.pid)
     Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
-    sleeper.send_signal(19)
+    stranger.send_signal(19)
+    wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
+    assert heal_dead_run(paths) == Healed()
+    assert state_of(other) == "T"
+
+
+def test_a_process_that_is_named_as_the_run_s_and_is_not_is_not_continued(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    """Its number is right and in both files; but it does not carry the run's mark."""
+    paths = RunPaths(tmp_path)
+    other = process_id(stranger.pid)
+    ProcessLedger(paths.processes).started("java", "n1", other)
+    Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
+    stranger.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
     assert heal_dead_run(paths) == Healed()
     assert state_of(other) == "T"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,16 @@ def test_a_journal_takes_any_text(tmp_path: Path) -> None:
     assert first.sentence == r"no such folder: /runs/\xff \ud83d"
     assert isinstance(second, CutShort)
     assert second.left == (first.sentence,)
+
+
+@pytest.mark.parametrize("run_id", ["../x", "log/../x", "/etc/x", "log/..", "a/b/c", "x", "./x"])
+def test_a_line_whose_run_lies_elsewhere_is_none_of_ours(run_id: str, tmp_path: Path) -> None:
+    """A night that goes on heals the runs that its journal names, and retention removes some."""
+    file = tmp_path / "journal.jsonl"
+    Journal(file).write(Started(item=1, run_id="log/one"), Dropped(run_ids=("log/one",)))
+    hostile = file.read_text().replace("log/one", run_id)
+    file.write_text(hostile + file.read_text())
+    assert [each.event for each in load_journal(file)] == ["started", "dropped"]
 
 
 def test_a_night_adds_up() -> None:

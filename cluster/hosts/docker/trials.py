@@ -4,15 +4,14 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from docker.models.containers import Container
 
 from cluster.hosts.docker.daemon import connected
 from cluster.hosts.docker.objects import removed
-from cluster.hosts.ledger import boot_id
 from cluster.hosts.signals import is_running, process_id
 from cluster.protocol import ProcessId
+from results.record.world import world
 
 TRIAL_LABEL = "logquake.trial"
 """Its value names the process that tries (`Owner`)."""
@@ -38,7 +37,7 @@ class Owner:
     @classmethod
     def me(cls) -> "Owner":
         """Return this process."""
-        return cls(world=_world(), process=process_id(os.getpid()))
+        return cls(world=world(), process=process_id(os.getpid()))
 
     @classmethod
     def of(cls, label: str) -> "Owner | None":
@@ -55,7 +54,7 @@ class Owner:
 
     def is_gone(self) -> bool:
         """Tell whether it does not run any more, and this process is one that would see it run."""
-        return self.world == _world() and not is_running(self.process)
+        return self.world == world() and not is_running(self.process)
 
 
 def remove_dead_trials() -> list[str]:
@@ -89,8 +88,3 @@ def age_s(container: Container, now: str) -> float:
     """Return how long ago a container was made, both by the daemon's clock."""
     made = datetime.fromisoformat(container.attrs["Created"])
     return (datetime.fromisoformat(now) - made).total_seconds()
-
-
-def _world() -> str:
-    pids = Path("/proc/self/ns/pid")
-    return f"{boot_id()}/{pids.readlink() if pids.is_symlink() else ''}"

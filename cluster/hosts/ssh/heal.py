@@ -1,15 +1,15 @@
 """Removes at once what a dead run left on its ssh hosts; their wardens would a little later."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from cluster.hosts.ssh.connection import SshConnection
 from cluster.hosts.ssh.file import SshHost, load_hosts
-from cluster.hosts.ssh.run import FILE, SshRun, noted_run
-from cluster.protocol import ClusterError, UserError
+from cluster.hosts.ssh.run import FILE, SshRun, id_of, noted_run
+from cluster.protocol import ClusterError
 from results.record.paths import RunPaths
+from results.trust import is_own_file
 
 
 def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[str]]]:
@@ -22,13 +22,19 @@ def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[st
         hosts_file: `HOSTS.toml`, which may tell another key or port than when the run began.
         paths: The run's; its controller must not be alive any more.
     """
-    run = noted_run(paths.processes.with_name(FILE))
+    file = paths.processes.with_name(FILE)
+    run = noted_run(file)
     if run is None:
         return
-    file = paths.processes.with_name(FILE)
+    if run.run != id_of(paths.root):
+        raise ClusterError(
+            f"{file} is of a run in another folder or on another machine: heal it there; its hosts"
+            " undo it by themselves once its lease has run out"
+        )
+    own = _own_hosts(hosts_file, paths)
     left = set(run.hosts)
     for node, host in run.hosts.items():
-        yield partial(_heal, run, node, host=_today(hosts_file, host), left=left)
+        yield partial(_heal, run, node, own=own, noted=host, left=left)
     yield partial(_forget, file, left)
 
 
@@ -41,7 +47,10 @@ def heal_ssh(hosts_file: Path, paths: RunPaths) -> list[str]:
     return [said for way in ssh_ways(hosts_file, paths) for said in way()]
 
 
-def _heal(run: SshRun, node: str, *, host: SshHost, left: set[str]) -> list[str]:
+def _heal(
+    run: SshRun, node: str, *, own: tuple[SshHost, ...], noted: SshHost, left: set[str]
+) -> list[str]:
+    host = _today(own, noted)
     connection = SshConnection(host)
     try:
         undone = connection.call("undo", run.order(host))
@@ -60,15 +69,38 @@ def _forget(file: Path, left: set[str]) -> list[str]:
     return []
 
 
-def _today(hosts_file: Path, host: SshHost) -> SshHost:
-    """Return how a host is reached today, if the file still has it.
+def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
+    """Return the hosts of the user's own file: keys and host keys come from nowhere else.
+
+    Raises:
+        ClusterError: It cannot be read, or may be a stranger's.
+    """
+    store = paths.root.resolve().parent.parent
+    if not is_own_file(hosts_file) or hosts_file.resolve().is_relative_to(store):
+        raise ClusterError(
+            f"the run's hosts are not asked: their file {hosts_file} must be yours, writable by"
+            f" you only, and lie outside of the store {store}"
+        )
+    return load_hosts(hosts_file)
+
+
+def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
+    """Return how a host is reached today, by the user's file.
 
     What was made there lies where the run had it, and is its user's: whoever looked elsewhere would
     find nothing, and take the host for healed.
+
+    Raises:
+        ClusterError: The file does not have it any more, or with another user or folder.
     """
-    try:
-        hosts = load_hosts(hosts_file)
-    except UserError:
-        return host
-    today = next((each for each in hosts if each.address == host.address), host)
-    return replace(today, folder=host.folder, user=host.user, sudo=host.sudo)
+    for host in own:
+        if host.address == noted.address:
+            if (host.user, host.folder, host.sudo) == (noted.user, noted.folder, noted.sudo):
+                return host
+            raise ClusterError(
+                f"{noted.name} is not healed: the run was there as {noted.user} in {noted.folder},"
+                " and your file of hosts says otherwise; let it say so again"
+            )
+    raise ClusterError(
+        f"{noted.name} ({noted.address}) is not healed: your file of hosts does not have it; add it"
+    )

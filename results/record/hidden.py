@@ -1,0 +1,101 @@
+"""Hides passwords and keys in a run's settings before they are shown, served or packed.
+
+A plan of today holds none (`results.record.tuning`). One that was stored before, or written by
+hand, may: its page, its bundle and the site show the name, and `(hidden)` for the value.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import tomli_w
+
+from results.record.reading import MAX_PLAN_BYTES, parse_json
+
+HIDDEN = "(hidden)"
+_SECRET = re.compile(
+    r"password|passphrase|secret|jaas|credential|sasl\.username|oauthbearer\.config"
+    r"|(^|[._])(key|pem|chain|certificates)($|[._])",
+    re.IGNORECASE,
+)
+"""Names that librdkafka and Kafka mark as passwords, or that sound like one."""
+_PROPERTY = re.compile(r"^[ \t\f]*((?:[^\\\s=:]|\\.)+)[ \t\f]*[=:]?", re.MULTILINE)
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether a setting's value is to be hidden."""
+    return _SECRET.search(name) is not None
+
+
+def without_secrets(values: Mapping[str, object]) -> dict[str, object]:
+    """Return values of a plan, however deep, without those that are secret."""
+    return {name: HIDDEN if is_secret(name) else _shown(value) for name, value in values.items()}
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Mapping):
+        return without_secrets(value)
+    return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
+def plan_without_secrets(text: str) -> str:
+    """Return the text of a plan without secrets: as it stands if there are none."""
+    if not _SECRET.search(text):
+        return text
+    if len(text) > MAX_PLAN_BYTES:
+        return f"# {HIDDEN}: it may hold a password, and is too long to be read\n"
+    try:
+        values = tomllib.loads(text)
+        shown = without_secrets(values)
+        return text if shown == values else tomli_w.dumps(shown)
+    except (ValueError, RecursionError):
+        return f"# {HIDDEN}: it may hold a password, and is not TOML\n"
+
+
+def properties_without_secrets(text: str) -> str:
+    """Return the text of a file of properties without secrets; a value may go on for lines."""
+    lines, hiding = list[str](), False
+    for line in text.splitlines(keepends=True):
+        goes_on = re.search(r"(?<!\\)(\\\\)*\\\s*$", line) is not None
+        if hiding:
+            hiding = goes_on
+            continue
+        named = _PROPERTY.match(line)
+        if named is not None and is_secret(named[1]):
+            lines.append(f"{named[1]}={HIDDEN}\n")
+            hiding = goes_on
+        else:
+            lines.append(line)
+    return "".join(lines)
+
+
+def json_without_secrets(text: str) -> str:
+    """Return JSON without secrets: as it stands if there are none."""
+    if not _SECRET.search(text):
+        return text
+    try:
+        return json.dumps(_shown(parse_json(text)), indent=1) + "\n"
+    except (ValueError, RecursionError):
+        return json.dumps(HIDDEN)
+
+
+_WAYS = {
+    ".toml": plan_without_secrets,
+    ".properties": properties_without_secrets,
+    ".json": json_without_secrets,
+}
+_SETTINGS = re.compile(r"plan\.toml|[a-z0-9.-]+\.properties|worker-\d+\.json")
+
+
+def hides(path: PurePath) -> bool:
+    """Tell whether a file of a run holds settings, whose secrets `file_without_secrets` hides."""
+    return _SETTINGS.fullmatch(path.name) is not None
+
+
+def file_without_secrets(path: PurePath, data: bytes) -> bytes:
+    """Return the content of a file of a run, without secrets."""
+    text = data.decode("utf-8", errors="surrogateescape")
+    shown = _WAYS[path.suffix](text)
+    return data if shown == text else shown.encode("utf-8", errors="surrogateescape")

@@ -1,0 +1,172 @@
+"""The gate of trust: which run folders a command may act on.
+
+A run folder says which processes are the run's, what undoes its faults, where it logged in. Whoever
+can write it can say what he likes. So commands that signal, undo, log in, write or play again take
+only a folder that is the caller's own, that others cannot write, and that leads nowhere else by a
+link. That is not enough: a folder out of an archive belongs to whoever unpacked it. Behind the gate
+nothing that a run says of itself is believed without a look of one's own.
+
+Commands that only read take anybody's folder, by `results.record.reading`.
+"""
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from results.record.atomic import StoreError, store_error
+from results.record.paths import RunPaths
+
+_INSIDE = ("", "record", "record/live", "statistics")
+"""Folders of a run whose files are written by name, and read to act on."""
+
+
+class UntrustedRunError(StoreError):
+    """A run must not be acted on: one sentence, with the remedy."""
+
+
+class NotOursError(UntrustedRunError):
+    """A run is another user's, or lies elsewhere: nothing is wrong with it, but it is not ours."""
+
+
+def refuse_unless_own(paths: RunPaths) -> None:
+    """Refuse to act on a run that is not the caller's own, or leads out of its folder.
+
+    Raises:
+        NotOursError: Its folder is another user's, or a link to elsewhere.
+        UntrustedRunError: A part of it is a link, another user's, or can be written by others.
+        StoreError: It cannot be looked at.
+    """
+    try:
+        if paths.root.is_symlink() or paths.root.parent.is_symlink():
+            raise NotOursError(
+                f"{paths.run_id} is left alone: it is a link; name the folder that it leads to"
+            )
+        if (owner := paths.root.stat().st_uid) != os.geteuid():
+            raise NotOursError(
+                f"{paths.run_id} is left alone: it belongs to {_name(owner)}; act as that user, or"
+                " copy the run (cp -r) and take the copy"
+            )
+        _see(paths, paths.root)
+        for name in _INSIDE:
+            folder = paths.root / name
+            if folder.is_file():
+                raise UntrustedRunError(
+                    f"{paths.run_id} is left alone: {name} is no folder, as every run's is; remove"
+                    " it"
+                )
+            if folder.is_dir():
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        _see(paths, Path(entry.path))
+    except OSError as refused:
+        raise store_error(paths.root, refused) from refused
+
+
+def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
+    """Refuse to write into a run that is not the caller's own.
+
+    Args:
+        paths: The run.
+        otherwise: What can be done with it all the same, as a clause.
+
+    Raises:
+        StoreError: As `refuse_unless_own`.
+    """
+    try:
+        refuse_unless_own(paths)
+    except UntrustedRunError as refused:
+        raise StoreError(f"{refused}; {otherwise}") from refused
+
+
+def is_own_file(path: Path) -> bool:
+    """Tell whether a file that a user keeps, link or not, is the caller's, and no one else's."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not _open_to(found)
+
+
+def others_of(folder: Path) -> str:
+    """Return who else than the caller and root can write a folder; empty: nobody, or there is none.
+
+    Args:
+        folder: One that programs are taken from, a link or not.
+    """
+    try:
+        found = folder.stat()
+    except OSError:
+        return ""
+    if found.st_uid not in (os.geteuid(), 0):
+        return _name(found.st_uid)
+    return "everybody" if _open_to(found) else ""
+
+
+def confined(folder: Path, relative: str) -> Path | None:
+    """Return a file below a folder, with no link on the way to it; None if there is none.
+
+    Args:
+        folder: Of a run.
+        relative: As a file of the run names it, which anybody may have written.
+    """
+    parts = Path(relative).parts
+    if not parts or Path(relative).is_absolute() or ".." in parts:
+        return None
+    ways = [folder.joinpath(*parts[:end]) for end in range(len(parts) + 1)]
+    try:
+        modes = [way.lstat() for way in ways]
+    except (OSError, ValueError):  # There is none; or a name that no file can have.
+        return None
+    file = modes.pop()
+    plain = stat.S_ISREG(file.st_mode) and file.st_nlink == 1
+    return ways[-1] if plain and all(stat.S_ISDIR(each.st_mode) for each in modes) else None
+
+
+def is_own(paths: RunPaths) -> bool:
+    """Tell whether `refuse_unless_own` lets a run through."""
+    try:
+        refuse_unless_own(paths)
+    except StoreError:
+        return False
+    return True
+
+
+def _see(paths: RunPaths, path: Path) -> None:
+    """Refuse a run for one of its files or folders."""
+    found = path.lstat()
+    where = f"{path.relative_to(paths.root.parent)}"
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        what = "a link" if stat.S_ISLNK(found.st_mode) else "neither a file nor a folder"
+        why = f"{where} is {what}, which no run makes; remove it"
+    elif found.st_uid != os.geteuid():
+        why = f"{where} belongs to {_name(found.st_uid)}; remove it, or take the run over (chown)"
+    elif _open_to(found):
+        why = f"others can write {where}; type: chmod -R go-w {paths.root}"
+    else:
+        return
+    raise UntrustedRunError(f"{paths.run_id} is left alone: {why}")
+
+
+def _open_to(found: os.stat_result) -> bool:
+    """Tell whether others than the owner can write a file."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_private(found)
+
+
+def _is_private(found: os.stat_result) -> bool:
+    """Tell whether a file's group has no other member: many systems give each user such a group."""
+    try:
+        user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
