@@ -172,10 +172,10 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
     here = present(rows, "isr") & (ints(rows, "leader_epoch") == leader.epoch)
     here &= (ints(rows, "asked_ns") >= from_ns) & (ints(rows, "observed_ns") >= 0)
     here &= ints(rows, "observed_ns") <= until_ns
-    told: list[list[int]] = select(rows, here)["isr"].to_pylist()
+    told = select(rows, here)["isr"].to_pylist()
     isrs = [isr for _, _, of, isr in group.view(_written_isrs) if of == leader.epoch and isr]
     later = isrs[isrs.index(mine) if mine in isrs else 0 :]
-    return any({*isr} - mine for isr in told) or any(isr - mine for isr in later)
+    return any({*(isr or ())} - mine for isr in told) or any(isr - mine for isr in later)
 
 
 def isr_before(group: Group, epoch: int) -> set[int] | None:
