@@ -170,8 +170,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if untimed:
         return f"{life}{back}; {cut_text(untimed[0])}, at a time that is not recorded"
     return (
-        f"{life} and recorded no truncation{since}{back}: it dropped what it had called committed and"
-        " fetched it again, or reported a wrong end; the record does not show which"
+        f"{life} and recorded no truncation{since}{back}: it dropped what it had called committed"
+        " and fetched it again, or reported a wrong end; the record does not show which"
     )
 
 
