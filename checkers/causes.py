@@ -1,9 +1,10 @@
 """Why an acknowledged record is gone, in one sentence: who had it, what befell them, who led next.
 
 Each clause needs its own evidence, and is left out without it: "only n2 had it" is said if no other
-replica has the record in any copy, and none ever lost anything there; "without it" of a leader of
-which that is true, that wrote another record there in its epoch, or that led last, whose log only
-grew; a fault as the reason of an election if it was seen to work before that one can have been.
+replica has the record in any copy, none ever lost anything there, and none gave it to a reader;
+"without it" of a leader of which that is true, that wrote another record there in its epoch, or
+that led last, whose log only grew as far as looks show; a fault as the reason of an election if it
+was seen to work before that one can have been.
 What the sentence lacks, it names.
 """
 
@@ -168,7 +169,9 @@ def _by_election(
         giver, op_id = passed
         clauses.append(f"{giver.text}, still gave it to op {op_id}")
     if then is not None:
-        clauses.append(elected(group, record, passed[0] if passed else first, then))
+        led = elected(group, record, passed[0] if passed else first, then)
+        again = passed is not None and then.broker == passed[0].broker
+        clauses.append(f"{then.node} {led}" if again else led)
         notes += [*_holders(group, record, first, then)]
         known_ns = fault.away_until_ns
         notes += [*_truncated(group, record, first, then, until_ns=known_ns)]

@@ -55,7 +55,7 @@ from checkers.protocol import (
 from checkers.replica_reasons import (
     cut_text,
     fate,
-    last_beyond,
+    later_cuts,
     leader_of,
     leader_text,
     sides,
@@ -66,7 +66,7 @@ from checkers.replica_reasons import (
 from checkers.reused_epochs import all_reused, reuse
 from checkers.symptoms import LACKING, OF_READERS
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import holds, not_earlier, truncations_of
+from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -455,9 +455,6 @@ def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
     held = f"{held} wrote there"
     if found.evidence.get("snapshot") != FINAL:
         return f"{held}; {stale} still had the older record of epoch {epochs[stale]} then"
-    cuts = [each for each in truncations_of(group, first) if each.node == stale]
-    had = last_beyond(group, stale, first)
-    cuts = not_earlier(group, cuts, had[0] if had else NONE)
     since_ns = told_ns(group, epochs[fresh])
     short = [at for at, end in looks_at(group, stale) if end <= first and at >= since_ns]
     if short:
@@ -466,11 +463,10 @@ def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
             f" holds the older record of epoch {epochs[stale]}: that came back, or never left its"
             " disk"
         )
-    if cuts:
-        starts = ", or from ".join(str(start) for start in sorted({c.from_offset for c in cuts}))
+    if starts := sorted({each.from_offset for each in later_cuts(group, stale, first)}):
         return (
-            f"{held}; {stale} recorded that it cut its log from {starts} on, and yet holds the"
-            f" older record of epoch {epochs[stale]}"
+            f"{held}; {stale} recorded that it cut its log from {' or '.join(map(str, starts))} on,"
+            f" and yet holds the older record of epoch {epochs[stale]}"
         )
     return (
         f"{held}; {stale} kept the older record of epoch {epochs[stale]}: it recorded no truncation"

@@ -150,7 +150,8 @@ def _why(group: Group, found: Anomaly) -> str:
     node, end = str(found.evidence.get("node")), number_in(found, "log_end")
     marked_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
     cuts = [each for each in truncations_of(group, end) if each.node == node]
-    cuts = not_earlier(group, cuts, marked_ns)
+    later = not_earlier(group, cuts, marked_ns)
+    since, cuts = " since then" * (len(later) < len(cuts)), later
     timed = [each for each in cuts if marked_ns <= each.observed_ns]
     untimed = [each for each in cuts if each.observed_ns < 0]
     for each in (*timed, *untimed):
@@ -169,8 +170,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if untimed:
         return f"{life}{back}; {cut_text(untimed[0])}, at a time that is not recorded"
     return (
-        f"{life} and recorded no truncation{back}: it dropped what it had called committed and"
-        " fetched it again, or reported a wrong end; the record does not show which"
+        f"{life} and recorded no truncation{since}{back}: it dropped what it had called committed"
+        " and fetched it again, or reported a wrong end; the record does not show which"
     )
 
 

@@ -161,6 +161,13 @@ def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
+def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
+    """Return a replica's truncations of an offset but those from before its log had it last."""
+    had = last_beyond(group, node, offset)
+    cuts = [each for each in truncations_of(group, offset) if each.node == node]
+    return not_earlier(group, cuts, had[0] if had is not None else NONE)
+
+
 def cut_text(cut: Truncation) -> str:
     """Return a truncation for people."""
     why = f" ({cut.reason})" if cut.reason else ""
@@ -254,9 +261,8 @@ def fate(group: Group, node: str, offset: int) -> str:
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
     since_ns = had[0] if had is not None else NONE
-    cuts = [each for each in truncations_of(group, offset) if each.node == node]
     cuts = [
-        each for each in not_earlier(group, cuts, since_ns) if not 0 <= each.observed_ns < since_ns
+        each for each in later_cuts(group, node, offset) if not 0 <= each.observed_ns < since_ns
     ]
     if later:  # It may have gone back further than a line says.
         cuts = [each for each in cuts if each.observed_ns >= 0 or each.from_offset <= later[0][1]]

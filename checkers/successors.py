@@ -176,7 +176,7 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
     told: list[Any] = select(rows, here)["isr"].to_pylist()
     isrs = [isr for _, _, of, isr in group.view(_written_isrs) if of == leader.epoch and isr]
     later = isrs[isrs.index(mine) if mine in isrs else 0 :]
-    return any({*isr} - mine for isr in told) or any(isr - mine for isr in later)
+    return any({*(isr or ())} - mine for isr in told) or any(isr - mine for isr in later)
 
 
 def isr_before(group: Group, epoch: int) -> set[int] | None:

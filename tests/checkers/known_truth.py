@@ -207,7 +207,8 @@ _ELECTED = re.compile(
     r" in-sync replicas),|(?P<elr>, an eligible leader replica) \(KIP-966\),)?"
     r" (?P<verb>was|had been) elected|led again) in epoch (?P<epoch>\d+)(?P<without> without it)?"
 )
-_TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
+_TRUNCATED = re.compile(r"had truncated its log at offset (\d+(?: or \d+)*)")
+_GAVE = re.compile(r"(n\d+), leader of epoch (\d+), still gave it to op")
 _BEFELL = re.compile(
     rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
     r"(?: within (?P<within>[\d.]+) s| \(the fault was asked for at (?P<asked>[\d.]+) s,"
@@ -242,6 +243,9 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
         truth: Of the partition.
     """
     yield from _wrong_names(cause, value, truth)
+    for node, gave in _GAVE.findall(cause):
+        if node not in truth.held[value] or truth.begun[int(gave)].broker != int(node[1:]):
+            yield f"{node} did not give it to anybody in epoch {gave}"
     if match := _ELECTED.search(cause):
         yield from _wrong_election(match, value, acked_ns, truth)
         begun = truth.begun[int(match["epoch"])]
@@ -293,7 +297,8 @@ def _wrong_election(
         yield f"{node} was elected later"
     if cut := _TRUNCATED.search(match["which"] or ""):
         mine = [each for each in truth.cuts if each.node == node and value in each.dropped]
-        if not any(each.from_offset <= int(cut[1]) and each.at_ns <= begun.at_ns for each in mine):
+        last = int(cut[1].split(" or ")[-1])
+        if not any(each.from_offset <= last and each.at_ns <= begun.at_ns for each in mine):
             yield f"{node} did not truncate it before epoch {then}"
 
 

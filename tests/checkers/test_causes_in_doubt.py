@@ -304,7 +304,9 @@ def test_a_truncation_that_was_seen_earlier_took_nothing_later() -> None:
         told = cause(committed_truncation.CHECKER, on)
         assert told.startswith(words)
         assert isinstance(told, Proved)
-        assert (line in cause(log_end_regression.CHECKER, on)) is (words == line)
+        of_end = cause(log_end_regression.CHECKER, on)
+        assert (line in of_end) is (words == line)
+        assert ("recorded no truncation since then" in of_end) is (words == befell)
     either = shortened(cuts=[cut("n2", 3), cut("n2", 7)])
     assert fate(either, "n2", 12) == f"{line}, or {line.replace('3', '7')}"
     assert not isinstance(cause(committed_truncation.CHECKER, either), Proved)
