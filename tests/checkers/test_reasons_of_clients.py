@@ -343,8 +343,8 @@ def test_each_truncation_that_may_have_been_it_is_told_the_nearest_first() -> No
     found = truncations_of(group(READ, **HELD, truncations=[*cuts, other]), 2)
     assert which_cut(found, 2) == (
         "n2, which led when the run ended, truncated offset 2 (b), or n2, which led when the run"
-        " ended, truncated all that it had from offset 0 on (a), or n3 truncated all that it had from"
-        " offset 1 on (c)"
+        " ended, truncated all that it had from offset 0 on (a), or n3 truncated all that it had"
+        " from offset 1 on (c)"
     )
     assert which_cut([*found, *found], 2).endswith(", or 3 more truncations")
     assert which_cut([], 2) == ""
