@@ -28,10 +28,9 @@ def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
 
 def _held_another(group: Group, record: Acked, node: str) -> bool:
     """Tell whether a log was beyond a record's offset before its send, and was cut there once."""
-    seen = looks_at(group, node)
-    beyond = any(at_ns <= record.sent_ns and end > record.offset for at_ns, end in seen)
+    before = [end for at_ns, end in looks_at(group, node) if at_ns <= record.sent_ns]
     ever = [cut for cut in truncations_of(group, record.offset) if cut.node == node]
-    return beyond and len(ever) == 1
+    return before[-1:] > [record.offset] and len(ever) == 1
 
 
 def nodes_that_had(group: Group, record: Acked) -> set[str]:

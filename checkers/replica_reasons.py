@@ -342,29 +342,35 @@ def wrong_copy(
     by_sender = good.value in sent and bad.value not in sent
     if not by_sender and len(good.nodes) == len(bad.nodes):
         return f"{led}, so one of the copies was changed; no third copy shows which"
-    told = _changed_copy(logs, offset, good, bad, leaders, by_sender=by_sender)
-    return f"{led}{told}"
+    numbers = {written_by(logs[node], at) for node in (*good.nodes, *bad.nodes)
+               if (at := logs[node].at(offset)) is not None}  # fmt: skip
+    alike = len(numbers) == 1 and good.value != bad.value  # A retry has its value.
+    number = numbers.pop() if alike else (NONE, NONE, NONE)
+    agree = [*good.nodes, *(["the acknowledged send"] if by_sender else [])]
+    return led + _changed_copy(good, bad, leaders, agree=listed(agree), number=number)
 
 
-def _changed_copy(  # noqa: PLR0913 - both sides, and what is known of them
-    logs: Mapping[str, ReplicaLog], offset: int, good: Side, bad: Side, leaders: Sequence[str],
-    *, by_sender: bool,
-) -> str:  # fmt: skip
-    """Return whose copy was changed, and what shows it."""
-    agree = [*good.nodes, "the acknowledged send"] if by_sender else list(good.nodes)
+def _changed_copy(
+    good: Side, bad: Side, leaders: Sequence[str], *, agree: str, number: tuple[int, int, int]
+) -> str:
+    """Return whose copy was changed, and what shows it.
+
+    Args:
+        good, bad: The two records.
+        leaders: Who led their epoch; none: not known.
+        agree: What has the good one, for people.
+        number: Producer id, epoch and sequence of both; -1: they differ.
+    """
     whose = listed(bad.nodes)
     if leaders and leaders[0] in bad.nodes:
         return (
             f", and {verb(good.nodes, 'holds', 'hold')} what {leaders[0]} had written then:"
             f" {leaders[0]}'s own copy was changed afterwards"
         )
-    numbers = {written_by(logs[node], at) for node in (*good.nodes, *bad.nodes)
-               if (at := logs[node].at(offset)) is not None}  # fmt: skip
-    alike = len(numbers) == 1 and good.value != bad.value  # A retry has its value.
-    if alike and (same := numbers.pop())[0] >= 0 <= same[2]:
+    if number[0] >= 0 <= number[2]:
         return (
-            f"; {listed(agree)} agree, and the copy of {whose} has the same producer and"
-            f" sequence ({same[0]}, {same[2]}): it was copied, and changed on {whose}"
+            f"; {agree} agree, and the copy of {whose} has the same producer and sequence"
+            f" ({number[0]}, {number[2]}): it was copied, and changed on {whose}"
         )
     wrote = f", or {whose} wrote it without leading" if leaders else ""
-    return f"; {listed(agree)} agree, so the copy of {whose} was changed{wrote}"
+    return f"; {agree} agree, so the copy of {whose} was changed{wrote}"

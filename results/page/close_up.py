@@ -193,7 +193,10 @@ def _fault_bars(sheet: _Sheet, fault: FaultLine) -> list[Bar]:
     bars = []
     if fault.confirmed_s >= sheet.window[0]:
         bars.append(sheet.bar((fault.requested_s, fault.confirmed_s), "fault asked", title=title))
-    bars.append(sheet.bar((fault.confirmed_s, healed), "fault", label=fault.nodes, title=title))
+    over = healed if fault.over_s is None else fault.over_s
+    bars.append(sheet.bar((fault.confirmed_s, over), "fault", label=fault.nodes, title=title))
+    if sheet.window[0] <= over < healed:
+        bars.append(sheet.bar((over, healed), "fault asked", title=f"{title}; its end had begun"))
     return bars
 
 

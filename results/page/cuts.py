@@ -7,7 +7,7 @@ again. Which truncation it was is said only where one alone can have been it.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from results.page.case import Case, Look, Row
@@ -34,11 +34,13 @@ class Told:
         at_s: Seconds since the run's start; None: no time is known.
         node: Whose log.
         what: What it did, and how that is known.
+        another: It dropped another record than the witness's: what stood there before.
     """
 
     at_s: float | None
     node: str
     what: str
+    another: bool = False
 
 
 _Drop = tuple[Look, Look]
@@ -72,7 +74,50 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
             ]
             told = _by_looks(node, mine, drops, disk, offset=case.offset)
         since_s = begun_s(case)
-        yield from (each for each in told if each.at_s is None or each.at_s >= since_s)
+        told = (each for each in told if each.at_s is None or each.at_s >= since_s)
+        if _held_another(case, faults, node, mine):
+            before = _before(case)
+            told = (
+                replace(
+                    each,
+                    another=True,
+                    what=f"{each.what}; it dropped what stood there before{before}",
+                )
+                for each in told
+            )
+        yield from told
+
+
+def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequence[Row]) -> bool:
+    """Tell whether a log had another record at the offset, and was cut there but once.
+
+    It ended beyond the offset before the first send of the witness's own values: for these to
+    come to stand there, and to be dropped, it would have been cut twice.
+    """
+    sent_ns = _sent_ns(case)
+    before = [each.end for each in case.looks.get(node, ()) if each.at_ns <= sent_ns]
+    hit = [
+        row for row in rows
+        if row["from_offset"] <= case.offset
+        and (row["to_offset"] is None or row["to_offset"] > case.offset)
+    ]  # fmt: skip
+    taken = any(each.begun and each.kind in _TAKERS for each in faults)
+    return len(hit) == 1 and before[-1:] > [case.offset] and not taken
+
+
+def _sent_ns(case: Case) -> int:
+    own = [row["invoke_ns"] for row in case.sends if row["value"] in case.values]
+    return min((each for each in own if each is not None), default=-1)
+
+
+def _before(case: Case) -> str:
+    """Return the value that was acknowledged there before the witness was sent, if it is one."""
+    values = {
+        row["value"] for row in case.sends
+        if row["acked"] and row["offset"] == case.offset and row["value"] not in case.values
+        and row["complete_ns"] is not None and row["complete_ns"] <= _sent_ns(case)
+    }  # fmt: skip
+    return f" (value {values.pop()})" if len(values) == 1 else ""
 
 
 def begun_s(case: Case) -> float:

@@ -25,6 +25,7 @@ class FaultLine:
         begun: Whether anything may have been done to them, confirmed or not.
         requested_s: When it was asked for.
         confirmed_s, healed_s: None: that was never measured.
+        healing_s: When its end began; None: nobody knows.
         waited: How it waited for its state, in a sentence; empty: it waited for none.
         effect, heal_effect: What was measured, in a sentence.
         heal_failed: It was to be undone, and was not seen to be over.
@@ -40,10 +41,16 @@ class FaultLine:
     requested_s: float
     confirmed_s: float | None
     healed_s: float | None
+    healing_s: float | None
     waited: str
     effect: str
     heal_effect: str
     heal_failed: bool
+
+    @property
+    def over_s(self) -> float | None:
+        """From when on it may have been over: that it was is seen only afterwards."""
+        return self.healed_s if self.healing_s is None else self.healing_s
 
 
 def fault_lines(tables: RunTables) -> list[FaultLine]:
@@ -66,11 +73,20 @@ def _line(row: Json) -> FaultLine:
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
         healed_s=_seconds(row["healed_ns"]),
+        healing_s=_healing_s(row),
         waited=_waited(json_object(spec.get("waited"))),
         effect=_effect(row, spec),
         heal_effect=heal_sentence(row["heal_effect"]),
         heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
     )
+
+
+def _healing_s(row: Json) -> float | None:
+    took_s = json_object(row["heal_effect"]).get("took_s")
+    if row["healed_ns"] is None or not isinstance(took_s, int | float):
+        return None
+    begun_ns = row["requested_ns"] if row["confirmed_ns"] is None else row["confirmed_ns"]
+    return max(row["healed_ns"] / NS_PER_S - took_s, (begun_ns or 0) / NS_PER_S)
 
 
 def _effect(row: Json, spec: Json) -> str:

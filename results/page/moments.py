@@ -61,12 +61,18 @@ def _times(told: Told) -> list[float]:
 
 def _in_force(faults: Sequence[FaultLine], at_s: float) -> str:
     held = [
-        f"{each.kind} {each.nodes}{'' if each.confirmed_s is not None else ' (perhaps)'}"
+        f"{each.kind} {each.nodes}{_doubt(each, at_s)}"
         for each in faults
         if each.begun and from_s(each) <= at_s
         and (each.healed_s is None or at_s < each.healed_s)
     ]  # fmt: skip
     return "; ".join(held[:2]) + (f" +{len(held) - 2}" if len(held) > 2 else "") or "-"  # noqa: PLR2004 - as many as fit
+
+
+def _doubt(fault: FaultLine, at_s: float) -> str:
+    if fault.confirmed_s is None:
+        return " (perhaps)"
+    return " (ending)" if fault.over_s is not None and at_s >= fault.over_s else ""
 
 
 def _leader(case: Case, at_s: float) -> str:

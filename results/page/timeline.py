@@ -211,8 +211,10 @@ def _fault_bars(sheet: _Sheet, fault: FaultLine) -> list[Bar]:
     if fault.confirmed_s is None:
         return [sheet.bar((fault.requested_s, healed_s), "fault unconfirmed", title=title)]
     asked = sheet.bar((fault.requested_s, fault.confirmed_s), "fault asked", title=title)
-    held = sheet.bar((fault.confirmed_s, healed_s), "fault", label=fault.nodes, title=title)
-    return [asked, held]
+    over_s = healed_s if fault.over_s is None else fault.over_s
+    held = sheet.bar((fault.confirmed_s, over_s), "fault", label=fault.nodes, title=title)
+    ending = sheet.bar((over_s, healed_s), "fault asked", title=f"{title}; its end had begun")
+    return [asked, held, *([ending] if over_s < healed_s else [])]
 
 
 def _add_partitions(

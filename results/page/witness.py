@@ -57,6 +57,7 @@ class Kind(StrEnum):
     LED = "led"
     TOLD = "told"
     CUT = "cut"
+    OTHER_CUT = "other-cut"
     READ = "read"
     END = "end"
 
@@ -204,6 +205,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
     A leader that is cut off goes on while another leads: only the epoch in a copy tells which of
     the two it was, and only if the client had no time to send to both. An election is seen late.
+    Without a copy, as of what was truncated unread, only the first leader can be told.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -214,10 +216,16 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
     until_ns = reign.to_ns - round(LATE_S * NS_PER_S)
     return (
         reign.leader >= 0
-        and epochs == {reign.epoch}
+        and (epochs == {reign.epoch} or (not epochs and _led_first(case, reign)))
         and reign.from_ns <= sent_ns <= row["complete_ns"] <= until_ns
         and row["complete_ns"] - sent_ns < _BACKOFF_NS
     )
+
+
+def _led_first(case: Case, reign: Reign) -> bool:
+    """Tell whether no other broker can have led before a reign ended."""
+    earlier = {each.leader for each in case.reigns if each.from_ns <= reign.from_ns}
+    return reign.epoch == 0 and earlier == {reign.leader}
 
 
 def _either(evidence: Evidence) -> str:
@@ -267,7 +275,8 @@ def _cuts(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator[E
     begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
     later = max(_after_first_reign(case), *begun, 0.0)
     for cut in cuts_of(case, faults, logged):
-        yield Event(at_s=cut.at_s, kind=Kind.CUT, who=cut.node, what=cut.what, sort_s=later)
+        kind = Kind.OTHER_CUT if cut.another else Kind.CUT
+        yield Event(at_s=cut.at_s, kind=kind, who=cut.node, what=cut.what, sort_s=later)
 
 
 def _after_first_reign(case: Case) -> float:
@@ -383,9 +392,11 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
         held = f"{of}{begun}: {each.effect}"
         yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
-            # A broker runs again before that is confirmed.
-            over = f"{of} was seen to be over"
-            yield Event(at_s=each.healed_s, kind=Kind.FAULT, who=who, what=over)
+            # A broker runs again before that is confirmed: its deeds stand behind this.
+            seen = "was seen to be over"
+            if each.healing_s is not None:
+                seen = f"began to end, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
+            yield Event(at_s=each.over_s, kind=Kind.FAULT, who=who, what=f"{of} {seen}")
 
 
 def from_s(fault: FaultLine) -> float:

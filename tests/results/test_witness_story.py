@@ -179,6 +179,7 @@ def test_the_rows_of_the_axis_tell_leader_isr_and_replicas_of_each_moment(
     paths = make_run()
     add(paths, "replica_states", [look("n1", 21.0, 123, 118), look("n2", 21.1, 121, 121)])
     add(paths, "leadership", [isr(20.0, 4, 1, 2, 3), isr(23.2, 5, 2, 3), isr(24.0, 4, 1, 3)])
+    add(paths, "polls", [poll(30.0, LOST_VALUE + 1)])
     tables = RunTables(paths)
     case = case_of(tables, lost_write())
     # What a broker that was cut off still believes in is no news.
@@ -275,6 +276,76 @@ def test_a_fault_is_told_when_it_was_asked_for_seen_to_work_and_seen_to_be_over(
     assert asked == "one-way-out of n1 was asked for: no packets from its target to other nodes"
     assert held.startswith("one-way-out of n1: ")
     assert over == "one-way-out of n1 was seen to be over"
+
+
+def test_a_fault_is_over_where_its_end_began_and_not_where_that_was_seen(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    heal = {"kind": "back", "took_s": 2.5}
+    add(paths, "faults", [{**fault_row("kill", 21.0), "heal_effect": json.dumps(heal)}])
+    told = story(paths)
+    over = [each for each in told_of(told, Kind.FAULT) if each[1] == "fault 77"][-1]
+    assert over == (
+        "22.500 s", "fault 77", "kill of n1 began to end, and was seen to be over at 25.000 s"
+    )  # fmt: skip
+    tables = RunTables(paths)
+    faults = [each for each in fault_lines(tables) if each.fault_id == 77]
+    rows = moments(case_of(tables, lost_write()), told, faults).rows
+    during = {row[1] for row in rows if 22.5 <= float(row[0]) < 25}
+    assert during == {"kill n1 (ending)"}
+    # It took longer than it was in force: what was confirmed later has not ended before.
+    late = {**fault_row("kill", 21.0), "heal_effect": json.dumps({**heal, "took_s": 9})}
+    add(paths, "faults", [late])
+    assert "21.500 s" in {when for when, *_ in told_of(story(paths), Kind.FAULT)}
+
+
+def test_a_cut_of_what_stood_there_before_is_told_apart(make_run: MakeRun) -> None:
+    paths = make_run()
+    sent = record_rows(TOPIC)["sends"]
+    (own,) = [row for row in sent if row["value"] == LOST_VALUE]
+    earlier = {**own, "value": LOST_VALUE + 5, "op_id": 9, "invoke_ns": ns(5),
+               "complete_ns": ns(5.1)}  # fmt: skip
+    cuts = record_rows(TOPIC)["truncations"]
+    add(paths, "sends", [*sent, earlier])
+    beyond = [look("n1", 20.0, 130)]
+    add(paths, "replica_states", beyond)
+    told = story(paths)
+    assert told_of(told, Kind.CUT) == []
+    (other,) = told_of(told, Kind.OTHER_CUT)
+    assert other[2].endswith(f"; it dropped what stood there before (value {LOST_VALUE + 5})")
+    # It was seen to end below before the send; it was cut twice; a disk may have taken it.
+    for rows in (
+        {"replica_states": [*beyond, look("n1", 20.5, 121)]},
+        {"replica_states": beyond, "truncations": [*cuts, {**cuts[0], "from_offset": 90}]},
+        {"replica_states": beyond, "faults": [fault_row("wipe", 3.0)]},
+    ):
+        for name, each in rows.items():
+            add(paths, name, each)
+        assert told_of(story(paths), Kind.OTHER_CUT) == []
+        assert told_of(story(paths), Kind.CUT)
+        add(paths, "truncations", cuts)
+
+
+def test_without_a_copy_only_the_first_leader_is_said_to_have_acknowledged(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+
+    def teller(epoch: int, *others: Row, until_s: float = 30) -> str:
+        reigns = [
+            {**row, "to_ns": ns(until_s), "leader_epoch": epoch}
+            for row in statistics_rows(TOPIC)["leaders"]
+            if row["from_ns"] == ns(4.2)
+        ]
+        rows = [*({**reigns[0], **each} for each in others), *reigns]
+        write_rows(statistics_path(paths, "leaders"), STATISTICS["leaders"], rows, paths.run_id)
+        return told_of(story(paths), Kind.ACKED)[0][1]
+
+    assert teller(0) == "n1"
+    assert teller(1) == "the leader"  # Another one led before, and may have gone on.
+    assert teller(0, {"from_ns": ns(1), "to_ns": ns(4.2), "leader": 2}) == "the leader"
+    assert teller(0, until_s=22) == "the leader"  # An election is seen late.
 
 
 def test_what_came_before_the_first_send_of_it_is_another_story(make_run: MakeRun) -> None:
