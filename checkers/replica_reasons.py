@@ -356,7 +356,8 @@ def _changed_copy(
     """Return whose copy was changed, and what shows it.
 
     Args:
-        good, bad: The two records.
+        good: The right record.
+        bad: The other one.
         leaders: Who led their epoch; none: not known.
         agree: What has the good one, for people.
         number: Producer id, epoch and sequence of both; -1: they differ.
