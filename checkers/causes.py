@@ -125,10 +125,12 @@ def _by_election(
     epochs = " or ".join(str(each.epoch) for each in by)
     fault = _befell(group, record, first, then) if then is not None else _Befell()
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
-    alone = _alone(group, record, first) if len(by) == 1 else ""
+    isr = _isr_around(group, record, first) if len(by) == 1 else set()
+    alone = " alone" if isr == {first.broker} else ""
+    lacked = _lacked(isr - {first.broker}) if only and not record.weak else ""
     clauses = [
         f"{first.node} led{alone} in epoch {epochs}",
-        f"acknowledged {'it' if only else what} ({acks}){fault.meanwhile}",
+        f"acknowledged {'it' if only else what} ({acks}){fault.meanwhile}{lacked}",
         *fault.clauses,
     ]
     notes = [*fault.notes]
@@ -145,12 +147,19 @@ def _by_election(
     return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
 
 
-def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
-    """Say so if the ISR was the leader alone, as was told last before the send and first after."""
+def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
+    """Return the ISR that was told last before the send, and first after it; empty: they differ."""
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [isr for _, seen_ns, isr in told if seen_ns <= record.sent_ns]
     after = [isr for asked_ns, _, isr in told if asked_ns >= record.acked_ns >= 0]
-    return " alone" if before[-1:] == after[:1] == [{leader.broker}] else ""
+    return before[-1] if before and before[-1:] == after[:1] else set()
+
+
+def _lacked(brokers: set[int]) -> str:
+    """Say that followers in sync did not have what was acknowledged for all of the ISR."""
+    *most, last = (f"n{each}" for each in sorted(brokers)) if brokers else ("",)
+    names = f"{', '.join(most)} and {last} were" if most else f"{last} was"
+    return f" though {names} in the ISR and did not have it" if brokers else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from checkers.acknowledger import (
     ZOOKEEPER,
     Acked,
     Acknowledger,
+    acknowledgers,
     cut_at,
     leads_on,
     looks,
@@ -34,6 +35,9 @@ from checkers.changes import NEVER_NS
 from checkers.columns import NONE, equal, ints, present, select, within
 from checkers.facts import FINAL
 from checkers.group import LEADER_SOURCES, Group, Leader
+
+_ASKED = 20
+"""Of so many of its first acknowledgements it is asked whose they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +230,9 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     spared = was_spared(group)
     at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
     last = spared and at_end == (then.broker, then.epoch)
-    wrote = spared and overwritten_in(group, record, then.epoch)
+    wrote = spared and (
+        overwritten_in(group, record, then.epoch) or _began_below(group, record, then)
+    )
     lacked = last or wrote or never_had(group, record, then.node)
     without = " without it" if lacked else "; whether it had the record is not known"
     if then.broker == leader.broker:
@@ -234,6 +240,42 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     whence = _whence(group, record, leader, then, last=last)
     verb = "had been elected" if 0 <= then.told_ns <= record.sent_ns else "was elected"
     return f"{then.node}{whence} {verb} in epoch {then.epoch}{without}"
+
+
+def _began_below(group: Group, record: Acked, then: Next) -> bool:
+    """Tell whether a leader acknowledged another record of its epoch at that offset, or below it.
+
+    So its log ended there at the latest when it was elected: a leader's log only grows. What was
+    sent only after the record was acknowledged stands behind it where the old leader wrote it.
+    """
+    rows = group.table("leadership")
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    until_ns = int(times[(epochs > then.epoch) & (times >= 0)].min(initial=NEVER_NS))
+    sends = group.table("sends")
+    offsets, sent_ns, acked_ns = (
+        ints(sends, name) for name in ("offset", "invoke_ns", "complete_ns")
+    )
+    early = equal(sends, "acked", True) & (offsets >= 0) & (offsets <= record.offset)  # noqa: FBT003 - a value
+    early &= (sent_ns >= max(record.acked_ns, then.not_before_ns, 0)) & (acked_ns <= until_ns)
+    some = select(sends, early).sort_by("complete_ns").slice(0, _ASKED)
+    columns = (
+        ints(some, name).tolist() for name in ("value", "offset", "invoke_ns", "complete_ns")
+    )
+    return any(
+        acknowledgers(group, Acked(value=value, offset=offset, sent_ns=begun, acked_ns=ended))
+        == (Acknowledger(broker=then.broker, epoch=then.epoch),)
+        for value, offset, begun, ended in zip(*columns, strict=True)
+        if value != record.value and not _stands_elsewhere(group, value, offset)
+    )
+
+
+def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
+    """Tell whether a log has a value at another offset: then its answer may have been wrong."""
+    return any(
+        bool((log.offsets[log.values == value] != offset).any())
+        for copies in group.logs.values()
+        for log in copies.values()
+    )
 
 
 def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, last: bool) -> str:
