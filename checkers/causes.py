@@ -158,10 +158,12 @@ def _by_election(
     passed = gave_on(group, record, first, then)
     fault = _Befell() if then is None or passed else _befell(group, record, first, then)
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
-    alone = _alone(group, record, first) if len(by) == 1 else ""
+    isr = _isr_around(group, record, first) if len(by) == 1 else set()
+    alone = " alone" if isr == {first.broker} else ""
+    lacked = _lacked(isr - {first.broker}) if only and not record.weak else ""
     clauses = [
         f"{first.node} led{alone} in epoch {epochs}",
-        f"{record.took} {'it' if only else what} ({acks}){fault.meanwhile}",
+        f"{record.took} {'it' if only else what} ({acks}){fault.meanwhile}{lacked}",
         *fault.clauses,
     ]
     notes = [*fault.notes]
@@ -183,18 +185,30 @@ def _by_election(
     return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
 
 
-def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
-    """Say so if the ISR was the leader alone, as was told last before the send and first after.
+def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
+    """Return the ISR that was told last before the send, and first after it; empty: they differ.
 
-    Nobody told of a larger one in between, and the controllers wrote none down afterwards.
+    Nobody told of another one in between; and of a leader alone, the controllers wrote none down
+    afterwards.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
-    before = [each for each in told if each[1] <= record.sent_ns]
-    after = [each for each in told if each[0] >= record.acked_ns >= 0]
-    mine = {leader.broker}
-    if not before or not after or not before[-1][2] == after[0][2] == mine:
-        return ""
-    return "" if grew_between(group, leader, before[-1][1], after[0][0]) else " alone"
+    before = [each for each in told if each[1] <= record.sent_ns][-1:]
+    after = [each for each in told if each[0] >= record.acked_ns >= 0][:1]
+    if not before or not after:
+        return set()
+    (_, from_ns, isr), (until_ns, _, _) = before[0], after[0]
+    between = [of for asked_ns, seen_ns, of in told if seen_ns >= from_ns and asked_ns <= until_ns]
+    if any(of != isr for of in between):
+        return set()
+    grew = isr == {leader.broker} and grew_between(group, leader, from_ns, until_ns)
+    return set() if grew else isr
+
+
+def _lacked(brokers: set[int]) -> str:
+    """Say that followers in sync did not have what was acknowledged for all of the ISR."""
+    *most, last = (f"n{each}" for each in sorted(brokers)) if brokers else ("",)
+    names = f"{', '.join(most)} and {last} were" if most else f"{last} was"
+    return f" though {names} in the ISR and did not have it" if brokers else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

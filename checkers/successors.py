@@ -24,6 +24,7 @@ from checkers.acknowledger import (
     ZOOKEEPER,
     Acked,
     Acknowledger,
+    acknowledgers,
     cut_at,
     leads_on,
     looks,
@@ -40,6 +41,9 @@ from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, Leader
 from checkers.witnesses import not_earlier, truncations_of
+
+_ASKED = 20
+"""Of so many of its first acknowledgements it is asked whose they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +298,9 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     spared = was_spared(group)
     at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
     last = spared and at_end == (then.broker, then.epoch)
-    wrote = spared and overwritten_in(group, record, then.epoch)
+    wrote = spared and (
+        overwritten_in(group, record, then.epoch) or _began_below(group, record, then)
+    )
     lacked, fell = last or wrote or never_had(group, record, then.node), _fell(group, record, then)
     without = " without it" if lacked else "; whether it had the record is not known"
     if fell:
@@ -321,6 +327,42 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
         if one > record.offset >= max(two, 0):
             return f"its log ended at {one} at {seconds(one_ns)} and at {two} at {seconds(two_ns)}"
     return ""
+
+
+def _began_below(group: Group, record: Acked, then: Next) -> bool:
+    """Tell whether a leader acknowledged another record of its epoch at that offset, or below it.
+
+    So its log ended there at the latest when it was elected: a leader's log only grows. What was
+    sent only after the record was acknowledged stands behind it where the old leader wrote it.
+    """
+    rows = group.table("leadership")
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    until_ns = int(times[(epochs > then.epoch) & (times >= 0)].min(initial=NEVER_NS))
+    sends = group.table("sends")
+    offsets, sent_ns, acked_ns = (
+        ints(sends, name) for name in ("offset", "invoke_ns", "complete_ns")
+    )
+    early = equal(sends, "acked", True) & (offsets >= 0) & (offsets <= record.offset)  # noqa: FBT003 - a value
+    early &= (sent_ns >= max(record.acked_ns, then.not_before_ns, 0)) & (acked_ns <= until_ns)
+    some = select(sends, early).sort_by("complete_ns").slice(0, _ASKED)
+    columns = (
+        ints(some, name).tolist() for name in ("value", "offset", "invoke_ns", "complete_ns")
+    )
+    return any(
+        acknowledgers(group, Acked(value=value, offset=offset, sent_ns=begun, acked_ns=ended))
+        == (Acknowledger(broker=then.broker, epoch=then.epoch),)
+        for value, offset, begun, ended in zip(*columns, strict=True)
+        if value != record.value and not _stands_elsewhere(group, value, offset)
+    )
+
+
+def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
+    """Tell whether a log has a value at another offset: then its answer may have been wrong."""
+    return any(
+        bool((log.offsets[log.values == value] != offset).any())
+        for copies in group.logs.values()
+        for log in copies.values()
+    )
 
 
 def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, last: bool) -> str:

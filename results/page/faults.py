@@ -85,10 +85,8 @@ def _healing_s(row: Json) -> float | None:
     took_s = json_object(row["heal_effect"]).get("took_s")
     if row["healed_ns"] is None or not isinstance(took_s, int | float):
         return None
-    begun_ns: int = (
-        row["requested_ns"] if row["confirmed_ns"] is None else row["confirmed_ns"]
-    ) or 0
-    return max(float(row["healed_ns"]) / NS_PER_S - took_s, begun_ns / NS_PER_S)
+    begun_s = _seconds(row["confirmed_ns"]) or _seconds(row["requested_ns"]) or 0.0
+    return max(float(row["healed_ns"] / NS_PER_S - took_s), begun_s)
 
 
 def _effect(row: Json, spec: Json) -> str:

@@ -55,7 +55,7 @@ def lost(
     *leadership: Row, disturbances: tuple[Disturbance, ...] = (), looks: Sequence[Row] = (),
     copies: Sequence[Row] = (), epochs: bool = True,
     idempotent: bool = True, truncations: Sequence[Row] = (), written: int = 5,
-    **about: object,
+    sends: Sequence[Row] = (), **about: object,
 ) -> Group:  # fmt: skip
     """B was acknowledged at offset 1; in the end every replica has C there, `written` then."""
     nodes = ("n1", "n2", "n3")
@@ -68,7 +68,7 @@ def lost(
             disturbances=disturbances,
             **about,
         ),
-        sends=[ack(A, 0), ack(B, 1, op=2, acks="1")],
+        sends=[ack(A, 0), ack(B, 1, op=2, acks="1"), *sends],
         leadership=list(leadership),
         replica_records=[*(row for node in nodes for row in log(node, *held)), *copies],
         replica_states=[*(state(node, 2) for node in nodes), *looks],
@@ -172,6 +172,56 @@ def test_who_may_have_had_it_is_not_said_to_have_lacked_it() -> None:
     assert cause(lost(*led, truncations=both), weak=False).endswith(
         "and n2 was elected in epoch 5 without it"
     )
+
+
+def test_a_leader_that_acknowledged_another_record_there_in_its_epoch_lacked_it() -> None:
+    def heard(who: int, at: int) -> Row:
+        return {**leads(2, 5, at=at * S, source="metadata"), "observer": f"n{who}"}
+
+    # Nobody else can have acknowledged what was sent at 5 s.
+    led = [leads(1, 4), leads(2, 5, at=3 * S), leads(2, 5, at=7 * S), leads(3, 6, at=9 * S),
+           unaware(2 * S), heard(3, 7), heard(1, 3), heard(1, 7)]  # fmt: skip
+    cuts = [CUT, {**CUT, "node": "n2"}]
+
+    def lacked(*sends: Row, rows: Sequence[Row] = led, copies: Sequence[Row] = ()) -> bool:
+        on = lost(*rows, truncations=cuts, written=6, sends=sends, copies=copies)
+        told = cause(on, weak=False)
+        assert "n2 was elected in epoch 5" in told
+        return told.endswith(" without it")
+
+    def sent(value: int, offset: int, at: int = 5 * S) -> Row:
+        return {**ack(value, offset, op=7, at=at), "invoke_ns": at - 1}
+
+    assert not lacked()
+    assert lacked(sent(D, 1))
+    assert lacked(sent(D, 0))
+    assert not lacked(sent(D, 2))  # Its log may have had the record when it began to lead.
+    assert not lacked({**sent(D, 1), "acked": False})
+    assert not lacked(sent(B, 1))  # The record itself, sent again.
+    assert not lacked(sent(D, 1, at=S - 1))  # The old leader may have had it first.
+    assert not lacked(sent(D, 1), rows=led[:-2])  # n1 may have gone on.
+    assert not lacked(sent(D, 1), copies=log("n2", (4, A), (4, B), (5, D), snapshot="step-01"))
+
+
+def test_followers_in_sync_that_lacked_what_all_had_to_have_are_named() -> None:
+    def told(before: list[int], after: list[int], *cuts: Row, weak: bool = False) -> str:
+        rows = [
+            {**leads(1, 4, at=at, source="metadata"), "isr": isr}
+            for at, isr in ((S - 50, before), (S + 50, after))
+        ]
+        return cause(lost(*LED, *rows, truncations=[CUT, *cuts]), weak=weak)
+
+    both = "acknowledged it (acks=all) though n2 and n3 were in the ISR and did not have it, and n2"
+    assert both in told([1, 2, 3], [1, 2, 3])
+    assert " though n3 was in the ISR and did not have it, and n2" in told([1, 3], [1, 3])
+    for other in (
+        told([1, 2, 3], [1, 2, 3], weak=True),  # It did not wait for them.
+        told([1, 2, 3], [1]),  # They may have left the ISR first.
+        told([1], [1, 2, 3]),
+        told([1], [1]),
+        told([1, 2, 3], [1, 2, 3], {**CUT, "node": "n3"}),  # It may have had it.
+    ):
+        assert "in the ISR and did not" not in other
 
 
 def test_only_one_had_it_is_not_said_against_any_evidence() -> None:
