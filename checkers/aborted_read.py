@@ -24,8 +24,6 @@ from checkers.client_reasons import (
     log_with,
     marker_behind,
     nodes_at,
-    others,
-    reads_of,
     sent,
     server,
     value_at,
@@ -37,6 +35,7 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Promise, Proved
+from checkers.reads import others, reads_of
 from checkers.transactions import READ_COMMITTED
 from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass, Outcome

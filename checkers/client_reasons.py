@@ -22,7 +22,7 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, texts, unique_pairs
+from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import (
@@ -34,6 +34,7 @@ from checkers.group_reasons import (
 )
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
+from checkers.reads import reads_of, rows_with
 from checkers.reigns import TRANSACTIONS
 from checkers.witnesses import truncations_of, which_cut
 from results.record.terms import Outcome
@@ -65,7 +66,7 @@ class Sent:
 def sent(group: Group, value: int) -> Sent | None:
     """Return the send of a value, None if there is no row of it."""
     sends = group.table("sends")
-    rows = _rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
+    rows = rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
     if value < 0 or not len(rows):
         return None  # A send of a history of others may hold no value.
     row = sends.slice(int(rows[0]), 1)
@@ -92,16 +93,6 @@ def record_at(group: Group, value: int, offset: int) -> Acked:
 
 def _sends_by_value(group: Group) -> Ints:
     return np.argsort(ints(group.table("sends"), "value"), kind="stable")
-
-
-def _polls_by_offset(group: Group) -> Ints:
-    return np.argsort(ints(group.table("polls"), "offset"), kind="stable")
-
-
-def _rows_with(column: Ints, number: int, order: Ints) -> Ints:
-    """Return the rows in which a column holds a number, by the order of its numbers."""
-    first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
-    return order[first:end]
 
 
 def final_logs(group: Group) -> list[ReplicaLog]:
@@ -278,15 +269,6 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
     return int(max(times[placed & (ints(moves, "process") == process[0])], default=NONE))
 
 
-def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return which ops were given one of some values at an offset, and when each had ended."""
-    polls = group.table("polls")
-    rows = _rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
-    rows = rows[np.isin(ints(polls, "value")[rows], values)]
-    columns = (ints(polls, name)[rows].tolist() for name in ("op_id", "complete_ns"))
-    return dict(zip(*columns, strict=True))
-
-
 def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
     """Return who may have answered a reader without some records, for people.
 
@@ -307,49 +289,6 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
     first_ns = min((each.sent_ns if each else NONE for each in known), default=NONE)
     led = led_between(group, max(first_ns, _placed_ns(group, op_id, ended_ns)), ended_ns)
     return in_words([each for each in led if each.epoch < 0 or each.epoch >= epoch] or led)
-
-
-def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
-    """Return which ops were given which of some records.
-
-    Args:
-        group: The partition.
-        offsets: Where the records stand, in order.
-        values: Of each.
-
-    Returns:
-        The index of a record and an op that was given it, each such pair once; and when each op had
-        ended.
-    """
-    polls, order = group.table("polls"), group.view(_polls_by_offset)
-    at = ints(polls, "offset")
-    first, _ = np.searchsorted(at, offsets[[0, -1]], "left", order).tolist()
-    _, end = np.searchsorted(at, offsets[[0, -1]], "right", order).tolist()
-    rows = order[first:end]
-    place = np.searchsorted(offsets, at[rows])
-    given = (offsets[place] == at[rows]) & (values[place] == ints(polls, "value")[rows])
-    ops = ints(polls, "op_id")[rows][given]
-    ended_ns = dict(
-        zip(ops.tolist(), ints(polls, "complete_ns")[rows][given].tolist(), strict=True)
-    )
-    return *unique_pairs(place[given], ops), ended_ns
-
-
-def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
-    """Return how many other reads returned it, for people; empty if none did.
-
-    Args:
-        reads: Of `reads_of`.
-        op_id: Of the read that differs.
-        before_ns: Say how many had ended by then.
-        what: What they returned.
-    """
-    rest = [ended_ns for op, ended_ns in reads.items() if op != op_id]
-    if not rest:
-        return ""
-    early = sum(0 <= each <= before_ns for each in rest)
-    many = "one other read" if len(rest) == 1 else f"{len(rest)} other reads"
-    return f"{many} returned {what}" + (f", {early} of them before" if early and rest[1:] else "")
 
 
 def misplaced(group: Group, value: int, offset: int, there: int) -> str:

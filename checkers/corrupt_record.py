@@ -20,22 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.client_reasons import (
-    LIBRARY,
-    hold,
-    leader_of,
-    log_with,
-    nodes_at,
-    others,
-    reads_of,
-    server,
-)
+from checkers.client_reasons import LIBRARY, hold, leader_of, log_with, nodes_at, server
 from checkers.columns import NONE, ints
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.phantom import sent_here
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.reads import others, reads_of
 from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words

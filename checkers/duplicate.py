@@ -39,7 +39,6 @@ from checkers.client_reasons import (
     held_at,
     leader_of,
     log_with,
-    reads_of,
     sent,
     server,
     written_by,
@@ -50,6 +49,7 @@ from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.reads import reads_of
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words

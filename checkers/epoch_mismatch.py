@@ -21,7 +21,7 @@ import numpy as np
 from checkers.acknowledger import Acked, may_be_resent
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
-from checkers.client_reasons import Sent, fetched_after_ns, reads_of, sent, server
+from checkers.client_reasons import Sent, fetched_after_ns, sent, server
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -29,6 +29,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.reads import reads_of
 from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of

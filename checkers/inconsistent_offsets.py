@@ -24,8 +24,6 @@ from checkers.client_reasons import (
     hold,
     nodes_at,
     offset_of,
-    others,
-    reads_of,
     record_at,
     sent,
     server,
@@ -43,6 +41,7 @@ from checkers.findings import (
 )
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import by_node, truncations_of

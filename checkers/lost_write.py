@@ -25,15 +25,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
-from checkers.client_reasons import (
-    final_logs,
-    final_server,
-    hold,
-    marker_behind,
-    offset_of,
-    others,
-    reads_of,
-)
+from checkers.client_reasons import final_logs, final_server, hold, marker_behind, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import lost_on_disks
@@ -42,6 +34,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped

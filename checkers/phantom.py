@@ -20,8 +20,6 @@ from checkers.client_reasons import (
     held_at,
     hold,
     leader_of,
-    others,
-    reads_of,
     server,
     value_at,
     written_by,
@@ -30,6 +28,7 @@ from checkers.columns import NONE, Ints, Mask, ints, present, runs_of, within
 from checkers.findings import anomaly_at, findings, known, number_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Premise, Promise
+from checkers.reads import others, reads_of
 from results.record.terms import AnomalyClass
 from results.record.values import SEQUENCE_BITS
 from results.record.verdict import Anomaly, Words

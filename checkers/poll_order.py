@@ -30,10 +30,7 @@ from checkers.client_reasons import (
     hold,
     marker_behind,
     nodes_at,
-    others,
     passed_over,
-    reads_among,
-    reads_of,
     record_at,
     server,
 )
@@ -53,6 +50,7 @@ from checkers.positions import (
     read_rows,
 )
 from checkers.protocol import Checker, Excuse, Findings, Premise, Promise
+from checkers.reads import others, reads_among, reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.transactions import READ_COMMITTED

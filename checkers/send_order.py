@@ -33,7 +33,6 @@ from checkers.client_reasons import (
     misplaced,
     nodes_at,
     offset_of,
-    reads_of,
     record_at,
     sent,
     written_by,
@@ -46,6 +45,7 @@ from checkers.findings import anomaly_at, could_not_show, number_in, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
 from checkers.protocol import Checker, Excuse, Findings, Promise, Proved
+from checkers.reads import reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections

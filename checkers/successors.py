@@ -35,11 +35,12 @@ from checkers.acknowledger import (
     shrank,
 )
 from checkers.changes import NEVER_NS
-from checkers.client_reasons import reads_of, servers
+from checkers.client_reasons import servers
 from checkers.columns import NONE, equal, ints, present, select, texts, within
 from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, Leader
+from checkers.reads import reads_of
 from checkers.witnesses import not_earlier, truncations_of
 
 _ASKED = 20

@@ -1,0 +1,70 @@
+"""Which ops were given which records of a partition."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from checkers.columns import NONE, Ints, ints, unique_pairs
+from checkers.group import Group
+
+
+def rows_with(column: Ints, number: int, order: Ints) -> Ints:
+    """Return the rows in which a column holds a number, by the order of its numbers."""
+    first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
+    return order[first:end]
+
+
+def _polls_by_offset(group: Group) -> Ints:
+    return np.argsort(ints(group.table("polls"), "offset"), kind="stable")
+
+
+def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
+    """Return which ops were given one of some values at an offset, and when each had ended."""
+    polls = group.table("polls")
+    rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
+    rows = rows[np.isin(ints(polls, "value")[rows], values)]
+    columns = (ints(polls, name)[rows].tolist() for name in ("op_id", "complete_ns"))
+    return dict(zip(*columns, strict=True))
+
+
+def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
+    """Return which ops were given which of some records.
+
+    Args:
+        group: The partition.
+        offsets: Where the records stand, in order.
+        values: Of each.
+
+    Returns:
+        The index of a record and an op that was given it, each such pair once; and when each op had
+        ended.
+    """
+    polls, order = group.table("polls"), group.view(_polls_by_offset)
+    at = ints(polls, "offset")
+    first, _ = np.searchsorted(at, offsets[[0, -1]], "left", order).tolist()
+    _, end = np.searchsorted(at, offsets[[0, -1]], "right", order).tolist()
+    rows = order[first:end]
+    place = np.searchsorted(offsets, at[rows])
+    given = (offsets[place] == at[rows]) & (values[place] == ints(polls, "value")[rows])
+    ops = ints(polls, "op_id")[rows][given]
+    ended_ns = dict(
+        zip(ops.tolist(), ints(polls, "complete_ns")[rows][given].tolist(), strict=True)
+    )
+    return *unique_pairs(place[given], ops), ended_ns
+
+
+def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
+    """Return how many other reads returned it, for people; empty if none did.
+
+    Args:
+        reads: Of `reads_of`.
+        op_id: Of the read that differs.
+        before_ns: Say how many had ended by then.
+        what: What they returned.
+    """
+    rest = [ended_ns for op, ended_ns in reads.items() if op != op_id]
+    if not rest:
+        return ""
+    early = sum(0 <= each <= before_ns for each in rest)
+    many = "one other read" if len(rest) == 1 else f"{len(rest)} other reads"
+    return f"{many} returned {what}" + (f", {early} of them before" if early and rest[1:] else "")
