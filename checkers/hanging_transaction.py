@@ -214,9 +214,10 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{transaction} is open for the leader; the logs that were read do not show for certain"
             " whether its marker was written"
         )
-    midst_ns = (number_in(found, "since_ns") + number_in(found, "seen_ns")) // 2
-    by = coordinators(group.facts, TRANSACTIONS, opened.transactional_id, (midst_ns, midst_ns))
-    who = f", {as_leaders(by)}," if len(by) == 1 else ""
+    seen_ns = number_in(found, "seen_ns")
+    span = (min(max(opened.since_ns, 0), seen_ns), seen_ns)
+    by = coordinators(group.facts, TRANSACTIONS, opened.transactional_id, span)
+    who = f", {as_leaders(by, joint=', then ')}," if by else ""
     said = (
         f"{opened.ended}no marker for {transaction} is in the logs of {', '.join(lacking)}: its"
         f" coordinator{who} did not get one written"
@@ -232,11 +233,13 @@ class _Opened:
         name: For people: `op 120 (base-txn-0), `; empty if no client of this run is known to be it.
         transactional_id: Its id, empty if unknown.
         ended: What its client learned of its end, for people.
+        since_ns: Since when its coordinator had to end it; -1: not known.
     """
 
     name: str = ""
     transactional_id: str = ""
     ended: str = ""
+    since_ns: int = NONE
 
 
 def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
@@ -256,10 +259,12 @@ def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
         f"its client never learned of its end, so it was to be aborted after {timeout_s:g} s, but ",
     )
     name = row["transactional_id"] or ""
+    since_ns = row["invoke_ns"] if row["complete_ns"] is None else row["complete_ns"]
     return _Opened(
         name=f"op {row['op_id']}{f' ({name})' if name else ''}, ",
         transactional_id=name,
         ended=ended,
+        since_ns=NONE if since_ns is None else since_ns,
     )
 
 

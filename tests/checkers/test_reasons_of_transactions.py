@@ -137,11 +137,20 @@ def test_what_its_client_learned_of_the_end(outcome: str, words: str) -> None:
     assert hanging(copies("n1"), send={**OPEN, "outcome": outcome}).startswith(words)
 
 
-def test_a_coordinator_that_is_not_known_for_certain_is_not_named() -> None:
-    two = (
-        reign(2, 0, 0, 120, topic=TRANSACTIONS), reign(3, 1, 110, 200, topic=TRANSACTIONS),
+def test_each_coordinator_since_the_transaction_was_to_end_is_named() -> None:
+    led = (
+        reign(1, 0, 0, 20, topic=TRANSACTIONS), reign(2, 1, 20, 80, topic=TRANSACTIONS),
+        reign(3, 2, 80, 200, topic=TRANSACTIONS),
     )  # fmt: skip
-    for reigns in (two, (), (reign(2, 0, 0, 200, topic=GROUPS),)):
+    told = hanging(copies("n1"), reigns=led)
+    assert told.endswith(
+        "its coordinator, n2, leader of __transaction_state-0 in epoch 1, then n3 in epoch 2, did"
+        " not get one written"
+    )
+
+
+def test_a_coordinator_that_is_not_known_is_not_named() -> None:
+    for reigns in ((), (reign(2, 0, 0, 200, topic=GROUPS),)):
         told = hanging(copies("n1"), reigns=reigns)
         assert "its coordinator did not get one written; who led __transaction_state" in told
     alone = {**OPEN, "value": A}
