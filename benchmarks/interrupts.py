@@ -57,7 +57,7 @@ from results.record.clock import (
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.show import list_runs, show_run
-from results.store import Store
+from results.store import Store, typed
 from results.verdict_json import read_verdict
 
 RESULTS = ROOT / "docs" / "night" / "interrupts.jsonl"
@@ -347,7 +347,7 @@ class Step:
             return last
         sentence = headline(verdict).sentence
         if due == UNDRAWN:
-            again = f"logquake report {runs[0].run_id}"
+            again = f"logquake report {typed(runs[0])}"
             self._expect(status == UNKNOWN, f"exit code {status}")
             self._expect(any(again in each for each in said), f"{again!r} was not said")
             self._expect(not runs[0].report.exists(), "the page was drawn")
@@ -361,9 +361,9 @@ class Step:
 
     def _look_at_the_unjudged(self, run: RunPaths, status: int | None, said: Sequence[str]) -> None:
         self._expect(status == UNKNOWN, f"exit code {status}")
-        again = f"logquake check {run.run_id}"
+        again = f"logquake check {typed(run)}"
         self._expect(any(again in each for each in said), f"{again!r} was not said")
-        words = ["check", run.run_id, "--engine", "local", "--store", str(self.store.root)]
+        words = ["check", str(run.root), "--engine", "local"]
         done = subprocess.run([*LOGQUAKE, *words], cwd=ROOT, capture_output=True, check=False)
         verdict = read_verdict(run.verdict)
         judged = verdict is not None and done.returncode == BY_VALIDITY[verdict.valid]

@@ -309,7 +309,7 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
         elif _was_down(group, node, then):
             yield f"{too}, but was down at that election"
         elif isr is not None and then.broker in isr:
-            yield f"{too}, but {then.node} was in the ISR as well, so either could be elected"
+            yield f"{too}, and it was in the ISR as well: either could be elected"
         else:
             yield f"{too}, and the record does not show why {then.node} led instead"
 

@@ -383,4 +383,4 @@ def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, la
     isrs = [isr for _, seen_ns, isr in told if seen_ns < then.told_ns]
     if isr is None and isrs and then.broker not in isrs[-1]:
         return ", which was not in the last reported ISR,"
-    return ""
+    return ", in the ISR," if isr is not None and then.broker in isr else ""

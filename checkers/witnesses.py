@@ -50,12 +50,11 @@ class Truncation:
         """For people, about one offset that was dropped."""
         # Brokers' log lines carry the time of clocks that may be faked: no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
-        who = f"{self.node}, which led when the run ended," if self.led_last else self.node
-        what = f"{who} truncated offset {offset}{when}"
+        what = f"{self.node} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
             what += f" with all from {self.from_offset} on"
         elif self.from_offset != offset:  # Nobody knows how far the log reached.
-            what = f"{who} truncated all that it had from offset {self.from_offset} on{when}"
+            what = f"{self.node} truncated all that it had from offset {self.from_offset} on{when}"
         return f"{what} ({nodes_in(self.reason)})" if self.reason else what
 
 

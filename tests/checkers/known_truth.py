@@ -204,7 +204,8 @@ _ONLY = re.compile(r"only (n\d+) had ")
 _LED = re.compile(r"(n\d+) led( alone)? in epoch ([\d or]+), acknowledged")
 _ELECTED = re.compile(
     r"(?:, |and )(?:(?P<node>n\d+)(?:, which (?P<which>[^,]*),|(?P<outside>, from outside of the"
-    r" in-sync replicas),|(?P<elr>, an eligible leader replica) \(KIP-966\),)?"
+    r" in-sync replicas),|(?P<elr>, an eligible leader replica) \(KIP-966\),"
+    r"|(?P<insync>, in the ISR),)?"
     r" (?P<verb>was|had been) elected|led again) in epoch (?P<epoch>\d+)(?P<without> without it)?"
 )
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+(?: or \d+)*)")
@@ -220,7 +221,7 @@ _MAYBE = "that election may have come before"
 _OVER = "that fault was over before the next election"
 _HAD = re.compile(
     r"(n\d+)( had it|'s log had reached its offset) too"
-    r"(, but was not in the ISR|, but was down|, but n\d+ was in the ISR as well)?"
+    r"(, but was not in the ISR|, but was down|, and it was in the ISR as well)?"
 )
 _ONLY_AFTER = re.compile(r"(n\d+) truncated it only after (n\d+) was elected in epoch (\d+)")
 _DOWN = frozenset({"kill", "stop", "pause", "power-loss", "wipe"})
@@ -293,6 +294,8 @@ def _wrong_election(
         yield f"{node} was in the ISR when it was elected"
     if match["elr"] and (begun.unclean or begun.broker in (begun.isr or ())):
         yield f"{node} was in the ISR, or the election unclean"
+    if match["insync"] and (begun.unclean or begun.broker not in (begun.isr or ())):
+        yield f"{node} was not in the ISR when it was elected"
     if match["verb"] == "had been" and begun.at_ns > acked_ns:
         yield f"{node} was elected later"
     if cut := _TRUNCATED.search(match["which"] or ""):

@@ -21,8 +21,8 @@ from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group
 
 TOLD = {
     "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off (the"
-    " fault was asked for at 17.468 s, before the send, and confirmed at 17.916 s), and n3 was"
-    " elected in epoch 1 without it",
+    " fault was asked for at 17.468 s, before the send, and confirmed at 17.916 s), and n3, in the"
+    " ISR, was elected in epoch 1 without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " within 43.0 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
@@ -354,7 +354,7 @@ def test_where_the_epoch_is_not_known_no_election_is_blamed() -> None:
     ("isr", "unclean", "words"),
     [
         ([1, 3], False, "n2, an eligible leader replica (KIP-966), was elected"),
-        ([1, 2], False, "n2 was elected"),
+        ([1, 2], False, "n2, in the ISR, was elected"),
         ([1, 3], True, "n2, from outside of the in-sync replicas, was elected"),
     ],
 )
@@ -398,7 +398,7 @@ def test_who_else_reached_it_is_named_and_so_is_why_another_could_be_elected() -
         return cause(lost(*LED, unaware(4 * S), *log_rows, looks=rows, truncations=cuts))
 
     words = (
-        "; n3's log had reached its offset too, but n2 was in the ISR as well, so either could be"
+        "; n3's log had reached its offset too, and it was in the ISR as well: either could be"
         " elected"
     )
     assert told((S - 9, 1), (2 * S, 2)).endswith(words)

@@ -53,9 +53,7 @@ def test_a_loss_at_the_first_offset_has_all_of_it() -> None:
     on = group(sends=[ack(A, 0)], truncations=[cut], **held(B, C))
     (anomaly,) = found(LOSS, on).anomalies
     assert anomaly.evidence["replicas"] == [f"n1: value {B} of epoch 0"]
-    assert anomaly.evidence["truncations"] == [
-        "n1, which led when the run ended, truncated offset 0"
-    ]
+    assert anomaly.evidence["truncations"] == ["n1 truncated offset 0"]
     assert "acknowledged at offset 0 of" in anomaly.sentence
 
 

@@ -378,8 +378,7 @@ def test_a_reader_that_stood_on_what_is_gone_went_back_for_that() -> None:
         poll_order.NONMONOTONIC_CHECKER, group(READ, **rows, polls=polls, truncations=[cut])
     )
     assert said == (
-        f"value {V[2]}, on which it stood, is in no log that was read: it was cut off: n2, which"
-        " led when the run ended, truncated offset 2 at 9.000 s (r)"
+        f"value {V[2]}, on which it stood, is in no log that was read: it was cut off: n2 truncated offset 2 at 9.000 s (r)"
     )
 
 
@@ -400,9 +399,8 @@ def test_each_truncation_that_may_have_been_it_is_told_the_nearest_first() -> No
     other = {**cut, "node": "n3", "from_offset": 1, "reason": "c"}
     found = truncations_of(group(READ, **HELD, truncations=[*cuts, other]), 2)
     assert which_cut(found, 2) == (
-        "n2, which led when the run ended, truncated offset 2 (b), or n2, which led when the run"
-        " ended, truncated all that it had from offset 0 on (a), or n3 truncated all that it had"
-        " from offset 1 on (c)"
+        "n2 truncated offset 2 (b), or n2 truncated all that it had from offset 0 on (a), or n3"
+        " truncated all that it had from offset 1 on (c)"
     )
     assert which_cut([*found, *found], 2).endswith(", or 3 more truncations")
     assert which_cut([], 2) == ""

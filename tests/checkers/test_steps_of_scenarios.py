@@ -270,10 +270,7 @@ def test_a_lost_message_is_named_and_so_is_who_dropped_it_and_why() -> None:
     )
     blame = anomaly.sentence.split("; ")[-2:]
     assert blame == [
-        (
-            "n2, which led when the run ended, truncated offset 1"
-            " (follower of n1: local high watermark 1)"
-        ),
+        ("n2 truncated offset 1 (follower of n1: local high watermark 1)"),
         "n1 truncated offset 1 (follower of n2: the leader's log ends at offset 1)",
     ]
 

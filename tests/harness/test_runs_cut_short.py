@@ -121,7 +121,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     healed = logquake("heal", store=tmp_path)
     assert healed.returncode == 0, healed.stderr
     assert f"{run_id}: its command ended in its main phase" in healed.stdout
-    assert f"logquake check {run_id} judges what was recorded" in healed.stdout
+    assert f"logquake check {root} judges what was recorded" in healed.stdout
     wait_until(lambda: not running(root), timeout_s=10, what="the end of every process of the run")
     assert "nothing to heal" in logquake("heal", store=tmp_path).stdout
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
@@ -182,9 +182,7 @@ def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_th
     finally:
         run.kill()
     paths = newest(tmp_path)
-    assert f"{paths.run_id} was not judged; logquake check {paths.run_id} does it" in (
-        said.read_text()
-    )
+    assert f"{paths.root} was not judged; logquake check {paths.root} does it" in said.read_text()
     assert "Traceback" not in said.read_text()
     assert not paths.scratch.exists()
     assert not running(paths.root)
