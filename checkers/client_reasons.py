@@ -227,12 +227,14 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
     return f"{nodes[0]} or {nodes[1]}, each of which may have led then,"
 
 
-def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
+def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE) -> str:
     """Return who may have answered some polls, for people; see `servers`."""
-    return in_words(servers(group, value, reads))
+    return in_words(servers(group, value, reads, behind=behind))
 
 
-def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowledger, ...]:
+def servers(
+    group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE
+) -> tuple[Acknowledger, ...]:
     """Return who may have answered some polls; empty: followers may have, too.
 
     Clients fetch ahead of their polls, but nothing that was not sent yet, and nothing of before
@@ -242,11 +244,13 @@ def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowl
         group: The partition.
         value: What they were given, or what stood there.
         reads: Their ops, and when each had ended.
+        behind: What their reader had been given before: a client's fetches come one by one.
     """
     if followers_serve(group):
         return ()
-    send = sent(group, value)
-    ended_ns, since_ns = max(reads.values(), default=NONE), send.sent_ns if send else NONE
+    sends = [sent(group, each) for each in (value, behind)]
+    ended_ns = max(reads.values(), default=NONE)
+    since_ns = max((each.sent_ns for each in sends if each), default=NONE)
     if len(reads) == 1:
         since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
     led, polls = led_between(group, since_ns, ended_ns), group.table("polls")

@@ -284,7 +284,9 @@ def _why(group: Group, found: Anomaly) -> str:
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     if found.name in _GOING_BACK:
         reads = reads_of(group, number_in(found, "offset"), [value])
-        return _went_back(group, found, server(group, value, {op_id: reads.get(op_id, NONE)}))
+        before = number_in(found, "previous_value")
+        who = server(group, value, {op_id: reads.get(op_id, NONE)}, behind=before)
+        return _went_back(group, found, who)
     polls = group.table("polls")
     stood = equal(polls, "op_id", number_in(found, "previous_op_id"))
     stood &= ints(polls, "offset") == number_in(found, "after_offset")

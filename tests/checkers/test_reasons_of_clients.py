@@ -369,6 +369,21 @@ def test_a_step_back_names_who_led_and_that_the_logs_are_in_order() -> None:
     assert "once" not in reason(poll_order.NONMONOTONIC_CHECKER, group(READ, **twice, polls=polls))
 
 
+def test_who_led_before_what_a_reader_had_been_given_did_not_take_it_back() -> None:
+    heard = [{**leads(leader, epoch, at=at * S, source="metadata"), "observer": by}
+             for by, leader, epoch, at in (("n3", 2, 0, 5), ("n2", 3, 1, 9))]  # fmt: skip
+    polls = [*got(0, 1, 2, op=1, at=12 * S), *got(1, op=2, at=13 * S)]
+    rows = {**HELD, "leadership": [*TWO, *heard]}
+    for sent_s, who in ((1, "n2 or n3, each of which may have led then,"),
+                        (10, "n3, leader of epoch 1,")):  # fmt: skip
+        sends = [{**row, "invoke_ns": sent_s * S, "complete_ns": sent_s * S + 1}
+                 if row["value"] == V[2] else row for row in SENT]  # fmt: skip
+        on = group(READ, **{**rows, "sends": sends}, polls=polls)
+        assert reason(poll_order.NONMONOTONIC_CHECKER, on).startswith(
+            f"{who} answered out of order"
+        )
+
+
 def test_a_reader_that_stood_on_what_is_gone_went_back_for_that() -> None:
     rows = {**HELD, **logs((0, V[0]), (0, V[1]), (1, A))}
     polls = [*got(0, 1, 2, op=1), *got(1, op=2)]
@@ -378,7 +393,8 @@ def test_a_reader_that_stood_on_what_is_gone_went_back_for_that() -> None:
         poll_order.NONMONOTONIC_CHECKER, group(READ, **rows, polls=polls, truncations=[cut])
     )
     assert said == (
-        f"value {V[2]}, on which it stood, is in no log that was read: it was cut off: n2 truncated offset 2 at 9.000 s (r)"
+        f"value {V[2]}, on which it stood, is in no log that was read: it was cut off: n2 truncated"
+        " offset 2 at 9.000 s (r)"
     )
 
 
