@@ -108,7 +108,7 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:
     faults = group.table("faults")
     mine = _of_kind(faults, str(found.evidence.get("kind")))
-    if not mine.any():
+    if not mine.any() and not number_in(found, "started"):
         return "it was never begun: the main phase was over, or nothing fitted"
     unseen = select(faults, mine & ~present(faults, "confirmed_ns"))
     said = [_seen(group.facts, row) for row in unseen.slice(0, _NAMED).to_pylist()]

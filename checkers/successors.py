@@ -345,10 +345,9 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
     )
     early = equal(sends, "acked", True) & (offsets >= 0) & (offsets <= record.offset)  # noqa: FBT003 - a value
     early &= (sent_ns >= max(record.acked_ns, then.not_before_ns, 0)) & (acked_ns <= until_ns)
-    some = select(sends, early).sort_by("complete_ns").slice(0, _ASKED)
-    columns = (
-        ints(some, name).tolist() for name in ("value", "offset", "invoke_ns", "complete_ns")
-    )
+    mine = np.flatnonzero(early)
+    some = mine[np.argsort(acked_ns[mine], kind="stable")][:_ASKED]
+    columns = (each[some].tolist() for each in (ints(sends, "value"), offsets, sent_ns, acked_ns))
     return any(
         acknowledgers(group, Acked(value=value, offset=offset, sent_ns=begun, acked_ns=ended))
         == (Acknowledger(broker=then.broker, epoch=then.epoch),)

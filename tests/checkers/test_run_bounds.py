@@ -291,7 +291,13 @@ def test_an_assignment_of_a_later_process_leaves_out_nothing_of_an_earlier_one()
 
 def lacking(*rows: tuple[str, bool], **plan: object) -> list[Row]:
     told: list[Row] = [
-        {"fault_id": at, "kind": kind, "requested_ns": 1, "confirmed_ns": 2 if done else None}
+        {
+            "fault_id": at,
+            "kind": kind,
+            "requested_ns": 1,
+            "targets": ["n1"],
+            "confirmed_ns": 2 if done else None,
+        }
         for at, (kind, done) in enumerate(rows, start=1)
     ]
     on = whole_run(facts(plan=plan), faults=told)
