@@ -21,7 +21,7 @@ import pyarrow as pa
 from checkers.columns import NONE, Mask, present, select, texts
 from checkers.disk_losses import json_object, was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from checkers.reigns import ENDING
@@ -108,7 +108,7 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:
     faults = group.table("faults")
     mine = _of_kind(faults, str(found.evidence.get("kind")))
-    if not mine.any() and not number_in(found, "started"):
+    if not mine.any() and number_in(found, "started") <= 0:
         return "it was never begun: the main phase was over, or nothing fitted"
     unseen = select(faults, mine & ~present(faults, "confirmed_ns"))
     said = [_seen(group.facts, row) for row in unseen.slice(0, _NAMED).to_pylist()]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ROOM_BYTES = 1 << 30
 """When more is kept, the shelf is cleared."""
@@ -89,6 +90,10 @@ class ShelvedTable:
     def take(self, indices: "pa.Int64Array") -> "ShelvedTable":
         """Return some rows, in the order given."""
         return self._made(len(indices), lambda name: self.column(name).take(indices))
+
+    def sort_by(self, name: str) -> "ShelvedTable":
+        """Return the rows in the order of a column."""
+        return self.take(pc.array_sort_indices(self.column(name)).cast(pa.int64()))
 
     def combine_chunks(self) -> "ShelvedTable":
         """Return itself: each column is in one piece."""

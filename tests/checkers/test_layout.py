@@ -171,6 +171,7 @@ def test_columns_are_read_once_until_their_shelf_is_cleared() -> None:
         2, 1, 0,
     )  # fmt: skip
     assert table.take(pa.array([2, 0]))["a"].to_pylist() == [2, 3]
+    assert table.sort_by("a")["a"].to_pylist() == [1, 2, 3]
     assert (read, home.full) == (["a"], False)
     home.clear()
     assert table.select(["a", "b"]).to_pydict() == {"a": [3, 1, 2], "b": [3, 1, 2]}

@@ -119,7 +119,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "OOM killer did"),
     ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "neither the kernel nor a"),
     ("malformed-history", {}, "Logquake recorded it wrongly"),
-    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "clients began nothing that could count"),
+    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "nothing that could count"),
     ("fault-without-effect", {"started": 2}, "the plan asks for more than were begun"),
     ("fault-without-effect", {"started": 0}, "it was never begun"),
     ("host-not-restored", {}, "a bug of Logquake"),
