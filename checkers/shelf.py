@@ -93,7 +93,8 @@ class ShelvedTable:
 
     def sort_by(self, name: str) -> "ShelvedTable":
         """Return the rows in the order of a column."""
-        return self.take(pc.array_sort_indices(self.column(name)).cast(pa.int64()))
+        order = pc.array_sort_indices(self.column(name)).to_numpy()
+        return self.take(pa.array(order, type=pa.int64()))
 
     def combine_chunks(self) -> "ShelvedTable":
         """Return itself: each column is in one piece."""
