@@ -268,10 +268,7 @@ def _why(group: Group, found: Anomaly) -> str:
         if target or later == epoch:
             answer = "the answer to the final reads" if target else f"{node}'s lower answer"
             return Proved(f"{whole}{again}; only {answer} was wrong")
-        return Proved(
-            f"{whole}; {leader_text(group, later)} answered before its high watermark had reached"
-            " the start of its epoch (KIP-207)"
-        )
+        return Proved(f"{whole}; {leader_text(group, later)} {_low_answer(group, found, later)}")
     begun = [
         each
         for each in group.view(epoch_starts)
@@ -286,6 +283,28 @@ def _why(group: Group, found: Anomaly) -> str:
     if kept:
         return f"{verb(kept, 'holds', 'hold')} all up to {high} in the end{again}"
     return "no final log shows whether the records between the two marks are still there"
+
+
+def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
+    """Return what a later leader that has all did wrong."""
+    own_ns = _own_ns(group, epoch)
+    if 0 <= own_ns <= number_in(found, "later_asked_ns"):
+        return (
+            f"had acknowledged a record of its epoch (acks=all) at {seconds(own_ns)}: its high"
+            " watermark went back, or it answered with an old one"
+        )
+    return "answered before its high watermark had reached the start of its epoch (KIP-207)"
+
+
+def _own_ns(group: Group, epoch: int) -> int:
+    """Return when a record of an epoch was acknowledged first by all of the ISR; -1: never."""
+    log, sends = group.final_log, group.table("sends")
+    if log is None:
+        return NONE
+    own = set(log.values[log.epochs == epoch].tolist())
+    acked = equal(sends, "acked", True) & ~equal(sends, "acks", "0", "1")  # noqa: FBT003 - a value
+    acked &= np.isin(ints(sends, "value"), list(own)) & (ints(sends, "complete_ns") >= 0)
+    return int(ints(sends, "complete_ns")[acked].min(initial=NEVER_NS)) if acked.any() else NONE
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:

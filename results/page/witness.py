@@ -261,7 +261,7 @@ def _holds(case: Case) -> Iterator[Event]:
         looks = [each for each in seen if each.at_ns >= begun_ns]
         beyond = next((each for each in looks if each.end > case.offset), None)
         if beyond:
-            reached = f"held offset {case.offset}: its log was seen to end at {beyond.end}"
+            reached = f"had a record at {case.offset}: its log was seen to end at {beyond.end}"
             yield Event(at_s=_s(beyond.at_ns), kind=Kind.HELD, who=node, what=reached)
         elif looks:
             never = f"was never seen to hold offset {case.offset} while the run went on"
@@ -395,7 +395,7 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
             # A broker runs again before that is confirmed: its deeds stand behind this.
             seen = "was seen to be over"
             if each.healing_s is not None:
-                seen = f"began to end, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
+                seen = f"was being undone, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
             yield Event(at_s=each.over_s, kind=Kind.FAULT, who=who, what=f"{of} {seen}")
 
 

@@ -108,7 +108,7 @@ class Truth:
 _ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
 _SENT = re.compile(r"sent value (\d+) ")
 _BROKER = re.compile(r"\bn(\d+)")
-_HELD = re.compile(r"held offset \d+: its log was seen to end at (\d+)")
+_HELD = re.compile(r"had a record at \d+: its log was seen to end at (\d+)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
 _BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
 _LEADS = re.compile(r"leads in leader epoch (\d+)")

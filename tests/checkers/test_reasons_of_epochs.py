@@ -319,6 +319,13 @@ def test_a_new_leader_that_holds_all_answered_too_early() -> None:
         "n2, leader of epoch 1, answered before its high watermark had reached the start of its"
         " epoch (KIP-207)"
     )
+    led = [announced(1, 0, 2, 1), announced(2, 1, 1, 5)]
+    for done_s, words in ((3, "had acknowledged a record of its epoch (acks=all) at 3.000 s: its"),
+                          (9, "answered before its high watermark")):  # fmt: skip
+        own = regressed(
+            *led, records=((0, A), (0, B), (1, C)), sends=[ack(C, 2, op=3, at=done_s * S)]
+        )
+        assert f"n2, leader of epoch 1, {words}" in cause(high_watermark_regression.CHECKER, own)
     over = regressed(announced(1, 0, 2, 1), announced(2, 1, 1, 3), records=((0, A), (1, C)))
     made = on.table("replica_records").to_pylist()
     made[-1]["record_hash"] += 1
