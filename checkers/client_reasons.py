@@ -233,7 +233,7 @@ def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = 
 
 
 def servers(
-    group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE
+    group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE, by_epoch: bool = True
 ) -> tuple[Acknowledger, ...]:
     """Return who may have answered some polls; empty: followers may have, too.
 
@@ -245,6 +245,7 @@ def servers(
         value: What they were given, or what stood there.
         reads: Their ops, and when each had ended.
         behind: What their reader had been given before: a client's fetches come one by one.
+        by_epoch: Whether the epochs that the answers named tell who gave them.
     """
     if followers_serve(group):
         return ()
@@ -257,7 +258,7 @@ def servers(
     # Another answer to the same op may have come from a later leader.
     mine = np.isin(ints(polls, "op_id"), list(reads)) & (ints(polls, "value") == value)
     given = ints(polls, "leader_epoch")[mine]
-    epoch = int(given.min()) if len(given) else NONE
+    epoch = int(given.min()) if len(given) and by_epoch else NONE
     # Who serves a record of an epoch knows of that epoch.
     return tuple(each for each in led if each.epoch < 0 or each.epoch >= epoch) or led
 

@@ -21,7 +21,7 @@ import numpy as np
 from checkers.acknowledger import Acked, may_be_resent
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
-from checkers.client_reasons import Sent, fetched_after_ns, sent, server
+from checkers.client_reasons import Sent, fetched_after_ns, in_words, sent, servers
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -147,7 +147,9 @@ def _why(group: Group, found: Anomaly) -> str:
     same = values == {value} and all(each.epoch == logged for each in held)
     wrote = leader_text(group, logged)
     if same and (never := _never_of(group, found, value)):
-        who = server(group, value, reads_of(group, found.offset, [value]))
+        op_id, reads = number_in(found, "op_id"), reads_of(group, found.offset, [value])
+        # The epoch that was named is what is in doubt: it does not tell who named it.
+        who = in_words(servers(group, value, {op_id: reads.get(op_id, NONE)}, by_epoch=False))
         return Proved(
             f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and"
             f" {never}: {who} or the client named a wrong epoch"
