@@ -64,7 +64,7 @@ def test_an_answer_named_an_epoch_that_was_not_there() -> None:
     on = mismatch(0, polled(1), leads(3, 1, at=S // 2), records=later)
     assert "epoch 1 begins at offset 1 only" in cause(epoch_mismatch.CHECKER, on)
     # Whom the wrong epoch belongs to led later: he did not answer that read.
-    led = [leads(2, 0, at=at * S) for at in (1, 5)]
+    led = [leads(2, 0, at=at * S) for at in (1, 5)] + [metadata("n3", 2, 0, 5)]
     on = mismatch(0, polled(1, at_s=3), *led, leads(3, 1, at=20 * S), records=later)
     assert cause(epoch_mismatch.CHECKER, on).endswith(
         "epoch 1 begins at offset 1 only: n2, leader of epoch 0, or the client named a wrong epoch"
