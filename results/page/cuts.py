@@ -19,7 +19,7 @@ LATE_S = 2.0
 """A look may be so much older than its time: two questions' limits."""
 _SAME_CUT_S = 1.0
 """A broker tells of one truncation in several lines."""
-_TAKERS = {*TAKERS, "reassignment"}
+LOSING = {*TAKERS, "reassignment"}
 """Faults that take the end of a log, of which no line tells."""
 Line = tuple[float, int]
 Logged = Mapping[str, Sequence[Line]]
@@ -70,7 +70,7 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
             told = _by_lines(node, mine, drops, lines, offset=case.offset)
         else:
             disk = [
-                each for each in faults if each.kind in _TAKERS and node in each.nodes.split(", ")
+                each for each in faults if each.kind in LOSING and node in each.nodes.split(", ")
             ]
             told = _by_looks(node, mine, drops, disk, offset=case.offset)
         since_s = begun_s(case)
@@ -101,7 +101,7 @@ def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequ
         if row["from_offset"] <= case.offset
         and (row["to_offset"] is None or row["to_offset"] > case.offset)
     ]  # fmt: skip
-    taken = any(each.begun and each.kind in _TAKERS for each in faults)
+    taken = any(each.begun and each.kind in LOSING for each in faults)
     return len(hit) == 1 and before[-1:] > [case.offset] and not taken
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import chain
 
 from results.page.case import Case, Reign, Row
-from results.page.cuts import LATE_S, Logged, begun_s, cuts_of
+from results.page.cuts import LATE_S, LOSING, Logged, begun_s, cuts_of
 from results.page.faults import FaultLine
 from results.page.holdings import Holding
 from results.page.plural import many
@@ -115,7 +115,7 @@ def witness_story(
         end_s: When the run ended.
         cuts: When brokers' own logs speak of truncations, as `broker_logs.cuts_logged` has it.
     """
-    told = (_sends(case), _holds(case), _cuts(case, faults, cuts or {}), _reads(case))
+    told = (_sends(case), _holds(case, faults), _cuts(case, faults, cuts or {}), _reads(case))
     own = [*chain.from_iterable(told), *_evidence(case)]
     if not any(each.at_s is not None for each in own):
         return None
@@ -252,8 +252,13 @@ def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
     return reigns[at] if at >= 0 else None
 
 
-def _holds(case: Case) -> Iterator[Event]:
-    """Say when each replica's log was first seen to reach beyond the offset, and when no more."""
+def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
+    """Say when each replica's log was first seen to reach beyond the offset, and when no more.
+
+    What a log has in the end it had then, if it was never cut there: it only grew.
+    """
+    taken = any(each.kind in LOSING for each in faults)
+    cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
     if case.offset < 0:
         return
     begun_ns = begun_s(case) * NS_PER_S
@@ -261,7 +266,12 @@ def _holds(case: Case) -> Iterator[Event]:
         looks = [each for each in seen if each.at_ns >= begun_ns]
         beyond = next((each for each in looks if each.end > case.offset), None)
         if beyond:
-            reached = f"had a record at {case.offset}: its log was seen to end at {beyond.end}"
+            held = case.held.get(node)
+            later = [each.end for each in looks if each.at_ns >= beyond.at_ns]
+            kept = node not in cut and not taken and min(later) > case.offset
+            known = held is not None and held.value is not None and kept
+            what = f"value {held.value}" if held is not None and known else "a record"
+            reached = f"had {what} at {case.offset}: its log was seen to end at {beyond.end}"
             yield Event(at_s=_s(beyond.at_ns), kind=Kind.HELD, who=node, what=reached)
         elif looks:
             never = f"was never seen to hold offset {case.offset} while the run went on"

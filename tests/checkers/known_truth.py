@@ -108,7 +108,7 @@ class Truth:
 _ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
 _SENT = re.compile(r"sent value (\d+) ")
 _BROKER = re.compile(r"\bn(\d+)")
-_HELD = re.compile(r"had a record at \d+: its log was seen to end at (\d+)")
+_HELD = re.compile(r"had (?:a record|value (\d+)) at \d+: its log was seen to end at (\d+)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
 _BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
 _LEADS = re.compile(r"leads in leader epoch (\d+)")
@@ -134,7 +134,9 @@ def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
     elif match := _ACKED.search(event.what):
         yield from _wrong_answer(event, at_ns, match, truth)
     elif match := _HELD.search(event.what):
-        end, node = int(match[1]), event.who
+        end, node = int(match[2]), event.who
+        if match[1] and node not in truth.held[int(match[1])]:
+            yield f"it never held value {match[1]}"
         if not truth.ended_at(node, end, from_ns=at_ns - LATE_NS, until_ns=at_ns):
             yield f"its log ended at {truth.ends[node]}"
     elif match := _LEADS.search(event.what):

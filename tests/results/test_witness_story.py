@@ -102,6 +102,10 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
     assert [(when, who) for when, who, _ in told_of(told, Kind.HELD)] == [
         ("", "n3"), ("22.500 s", "n1"), ("24.000 s", "n2"),
     ]  # fmt: skip
+    # n1's log was cut there later; n2's never was, so it has what it had.
+    assert [what.partition(":")[0] for *_, what in told_of(told, Kind.HELD)[1:]] == [
+        "had a record at 121", f"had value {other} at 121",
+    ]  # fmt: skip
     what = (
         "truncated its log at offset 120 (follower of n2 in epoch 5): its log ended at 123"
         " at 22.500 s, and at 120 here"
