@@ -135,10 +135,9 @@ def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
         yield from _wrong_answer(event, at_ns, match, truth)
     elif match := _HELD.search(event.what):
         end, node = int(match[2]), event.who
-        if match[1] and node not in truth.held[int(match[1])]:
-            yield f"it never held value {match[1]}"
-        if not truth.ended_at(node, end, from_ns=at_ns - LATE_NS, until_ns=at_ns):
-            yield f"its log ended at {truth.ends[node]}"
+        had = not match[1] or node in truth.held[int(match[1])]
+        if not had or not truth.ended_at(node, end, from_ns=at_ns - LATE_NS, until_ns=at_ns):
+            yield f"its log ended at {truth.ends[node]}, and had the value: {had}"
     elif match := _LEADS.search(event.what):
         begun = truth.begun[int(match[1])]
         who = f"n{begun.broker}" if begun.broker >= 0 else "no broker"
