@@ -269,7 +269,7 @@ def test_a_stored_run_is_judged_and_shown_with_short_names(
 ) -> None:
     sample = "sample:leader-epoch-1-high-watermark"
     assert exit_code(["check", sample, "--engine", "local"]) == 1
-    assert "message2, acknowledged at offset 1 of peter-test01-0 at 66.277 s by op p1#1" in (
+    assert "message2, acknowledged at offset 1 of peter-test01-0 at 66.277 s to op p1#1" in (
         " ".join(capsys.readouterr().out.split())
     )
     assert exit_code(["show", sample, "p1#1"]) == 0

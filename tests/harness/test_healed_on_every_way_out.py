@@ -26,7 +26,9 @@ from results.record.clock import RunClock, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import plan_from
+from results.record.terms import F, Outcome
 from tests.nemesis.conftest import World
+from workloads.fleet import Counts, FleetCounts
 
 HELD_S = 50.0
 
@@ -42,6 +44,12 @@ class _Fleet:
 
     def died(self) -> tuple[str, ...]:
         return ()
+
+    def counts(self) -> FleetCounts:
+        served = Counts(ops={(F.SEND, Outcome.OK): 1})
+        return FleetCounts(
+            total=served, recent=served, recent_s=1.0, in_flight=0, latency_ms=None, age_s=0.0
+        )
 
     def stop(self, timeout_s: float) -> list[str]:
         assert timeout_s > 0

@@ -147,7 +147,7 @@ class Clicks:
         (
             "leader-epoch-1",  # It ended as it is told, and stands with such stories.
             "Invalid: 1 acknowledged write was lost.",
-            ("n2 truncated offset 1 (follower of broker 1: local high watermark 1)"),
+            "n2 truncated offset 1 (follower of n1: local high watermark 1)",
         ),
         (
             "A partition had no leader for too long",
