@@ -378,7 +378,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
         cache_folder()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("linked", [False, True])
 def test_13_nothing_is_taken_from_a_cache_that_is_somebody_else_s(
     *, linked: bool, tmp_path: Path, repository: Repository, cache: Path
@@ -403,7 +403,7 @@ def test_13_nothing_is_taken_from_a_cache_that_everybody_can_write(
     fetch(repository)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root's folder is seen by another user")
+@pytest.mark.needs("root")
 def test_a_cache_of_root_s_is_taken_by_everybody(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ from results.trust import NotOursError, UntrustedRunError, confined, refuse_unle
 NOBODY = 65534
 DATA = Path(__file__).parent.parent / "cluster_files" / "data"
 LIMIT_S = 60
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+AS_ROOT = pytest.mark.needs("root")
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_6_heal_logs_in_nowhere_because_a_run_says_so(
 ) -> None:
     host = {
         "name": "n1", "address": "127.0.0.1", "ssh_address": "127.0.0.1", "port": 1, "user": "root",
-        "key": "/root/.ssh/id", "known_hosts": str(paths.root / "known_hosts"), "folder": "/",
-        "java": "java", "sudo": False, "ttl_s": 60.0,
+        "key": str(paths.root / "id"), "known_hosts": str(paths.root / "known_hosts"),
+        "folder": "/", "java": "java", "sudo": False, "ttl_s": 60.0,
     }  # fmt: skip
     (paths.root / "HOSTS.toml").write_text('[[hosts]]\naddress = "127.0.0.1"\n')
     paths.plan.write_text(f'hosts = "ssh:{paths.root}/HOSTS.toml"\n')
@@ -303,7 +303,6 @@ def held_in_another_namespace(paths: RunPaths) -> Iterator["subprocess.Popen[str
         holder.kill()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="namespaces of processes are Linux's")
 def test_11_a_run_in_another_namespace_is_alive_and_left_alone(
     store: Path,
     paths: RunPaths,
@@ -367,7 +366,6 @@ def night(store: Path, paths: RunPaths) -> None:
 
 @pytest.mark.night
 @pytest.mark.timeout(1200)
-@pytest.mark.skipif(sys.platform != "linux", reason="namespaces of processes are Linux's")
 def test_11_twenty_of_twenty(
     store: Path, paths: RunPaths, held_in_another_namespace: "subprocess.Popen[str]"
 ) -> None:
