@@ -45,16 +45,7 @@ def open_file(path: Path, *, max_bytes: int | None = None) -> BinaryIO:
         UnsafeFileError: It is a link, a folder, a pipe, a socket or a device, or too large.
         OSError: The system refuses otherwise.
     """
-    try:
-        handle = os.open(path, _FLAGS)
-    except OSError as refused:
-        raise _explained(path, refused) from refused
-    try:
-        _refuse_unless_plain(path, os.fstat(handle), max_bytes)
-    except UnsafeFileError:
-        os.close(handle)
-        raise
-    return os.fdopen(handle, "rb")
+    return os.fdopen(_opened(path, _FLAGS, max_bytes), "rb")
 
 
 def open_lock(path: Path) -> int:
@@ -64,12 +55,17 @@ def open_lock(path: Path) -> int:
         UnsafeFileError: It is a link, a folder, a pipe, a socket or a device.
         OSError: The system refuses otherwise.
     """
+    return _opened(path, _FLAGS | os.O_RDWR | os.O_CREAT, None)
+
+
+def _opened(path: Path, flags: int, max_bytes: int | None) -> int:
+    """Return the descriptor of a plain file of bounded size."""
     try:
-        handle = os.open(path, _FLAGS | os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(path, flags, 0o644)
     except OSError as refused:
         raise _explained(path, refused) from refused
     try:
-        _refuse_unless_plain(path, os.fstat(handle), None)
+        _refuse_unless_plain(path, os.fstat(handle), max_bytes)
     except UnsafeFileError:
         os.close(handle)
         raise
