@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
@@ -23,6 +24,7 @@ from rich.console import Console
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
+INSIST_S = 0.2
 LISTENING = "\n"
 """A stage writes it to its command when it begins to answer signals."""
 BEGINNING = (
@@ -123,6 +125,10 @@ class Interrupts:
         self.finish.set()
 
 
+class Cut(KeyboardInterrupt):
+    """Ends work that a signal cut short."""
+
+
 class _State(Enum):
     """Who answers a signal, and how."""
 
@@ -157,6 +163,8 @@ class Answers:
         self._stage: subprocess.Popen[bytes] | None = None
         self._came = self._handed = 0
         self._cut = self._then = ""
+        self._raised: weakref.ref[Cut] | None = None
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         """Take signals; one that is ignored, as SIGHUP under nohup, stays so."""
@@ -166,8 +174,10 @@ class Answers:
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Restore the handlers; or ignore signals, if one ended the block."""
+        self._over.set()
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_IGN if kind is KeyboardInterrupt else handler)
+            signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
     def begins(self, stage: "subprocess.Popen[bytes]") -> None:
         """Hand signals to a stage too, which takes them when it listens."""
@@ -198,9 +208,16 @@ class Answers:
         Raises:
             KeyboardInterrupt: A signal came since the stage's end.
         """
+        self._then = then
+        if self._state is _State.CUT and self._came:  # The last part swallowed it, and has ended.
+            raise self._made()
         if self.late:
             raise KeyboardInterrupt(then)
-        self._cut, self._then, self._came, self._state = answer, then, 0, _State.CUT
+        self._cut, self._came, self._state = answer, 0, _State.CUT
+
+    def heeded(self) -> None:
+        """Note that the work that was cut has ended: nothing is cut any more."""
+        self._over.set()
 
     def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
         self._came += 1
@@ -223,7 +240,25 @@ class Answers:
             case _State.CUT:
                 if self._came == 1:
                     self._say(self._cut)
-                    raise KeyboardInterrupt(self._then)
+                    threading.Thread(target=self._insist, name="cut", daemon=True).start()
+                    raise self._made()
+                if self._is_swallowed() and not self._over.is_set():
+                    raise self._made()
+
+    def _made(self) -> Cut:
+        # A name in the handler's own frame would keep it, by its traceback, for ever.
+        made = Cut(self._then)
+        self._raised = weakref.ref(made)
+        return made
+
+    def _is_swallowed(self) -> bool:
+        return self._raised is not None and self._raised() is None
+
+    def _insist(self) -> None:
+        """Cut again whenever a library has swallowed the exception: the user was answered."""
+        while not self._over.wait(INSIST_S):
+            if self._is_swallowed():
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _answer(
         self, sentence: str, *, left: str = "logquake heal undoes what is left of it, and "

@@ -72,6 +72,7 @@ class Session:
         try:
             keep_cluster(plan, paths)
         except (ClusterError, KeyboardInterrupt) as failed:  # The verdict stands all the same.
+            played.answers.heeded()
             self._say(str(failed))
             return
         self._say(

@@ -100,7 +100,8 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
 
 def _no_ctrl_c(record: logging.LogRecord) -> bool:
     """Leave out what py4j logs of each Ctrl-C, by the root logger and with a traceback."""
-    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
+    kind = record.exc_info and record.exc_info[0]
+    return not (kind and issubclass(kind, KeyboardInterrupt))
 
 
 def _started(master: str, scratch: Path) -> SparkSession:

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -89,7 +90,7 @@ def crash(
     healed = heal_store(paths.root.parent.parent)
     took_s = stopwatch_s() - begun_s
     left = [*late, *remains(plan, paths, network), *litter_in(folder)]
-    left += [f"the namespace {each}" for each in namespaces & _namespaces_in_use()]
+    left += namespaces_left(namespaces)
     left += [f"the link {each}" for each in _links() - before]
     again = heal_store(paths.root.parent.parent)
     left += [f"a second heal said {again}"] if again != Healed() else []
@@ -181,7 +182,7 @@ class Running:
     def namespaces(self) -> set[str]:
         """Return the network namespaces of its processes, other than this process's own."""
         wanted = f"{RUN_MARK}={mark(self.paths.processes)[RUN_MARK]}".encode()
-        found = {name for folder, name in _namespaces() if wanted in _environment(folder)}
+        found = {name for folder, name in namespaces_in_use() if wanted in _environment(folder)}
         own = Path(f"/proc/{self._session.pid}/ns/net").readlink()
         return found - {str(own)}
 
@@ -262,7 +263,8 @@ def remains(plan: Plan, paths: RunPaths, network: Mapping[str, str]) -> Iterator
             yield f"{what}: {which}"
 
 
-def _namespaces() -> Iterator[tuple[Path, str]]:
+def namespaces_in_use() -> Iterator[tuple[Path, str]]:
+    """Yield each process's folder in /proc with the network namespace that it is in."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             yield folder, str((folder / "ns" / "net").readlink())
@@ -270,8 +272,23 @@ def _namespaces() -> Iterator[tuple[Path, str]]:
             continue
 
 
-def _namespaces_in_use() -> set[str]:
-    return {name for _, name in _namespaces()}
+def namespaces_left(namespaces: Set[str]) -> list[str]:
+    """Wait until no process is in them; return which still is, in sentences.
+
+    A process that went with another one has no environment from the beginning of its end, so no
+    heal finds it, and it leaves its namespace at the end of it.
+    """
+    with suppress(WaitTimeoutError):
+        wait_until(
+            lambda: all(name not in namespaces for _, name in namespaces_in_use()),
+            timeout_s=UNDO_LIMIT_S,
+            what="its namespaces to go",
+        )
+    return [
+        f"the namespace {name}, with process {folder.name}: {_read(folder / 'stat')}"
+        for folder, name in namespaces_in_use()
+        if name in namespaces
+    ]
 
 
 def _environment(folder: Path) -> list[bytes]:

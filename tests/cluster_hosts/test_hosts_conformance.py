@@ -18,6 +18,7 @@ from cluster.hosts.signals import process_id, wait_gone
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
+from tests.cluster_hosts.crashes import namespaces_in_use, namespaces_left
 
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
@@ -78,16 +79,6 @@ def text_of(path: Path, expected: str) -> str:
         interval_s=0.02,
     )
     return path.read_text()
-
-
-def network_namespaces_in_use() -> set[str]:
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            found.add(str(link.readlink()))
-        except OSError:  # It ended meanwhile, or is another user's.
-            continue
-    return found
 
 
 def processes_of(folder: Path) -> list[ProcessId]:
@@ -254,13 +245,13 @@ def test_children_die_with_their_agent(room: "Room", tmp_path: Path) -> None:
 def test_nothing_outlives_a_killed_harness(room: "Room", tmp_path: Path) -> None:
     harness = OtherHarness(room, tmp_path, where=room.where_soon)
     assert len([p for p in harness.processes if room.runs(p)]) >= 3
-    assert harness.namespaces <= network_namespaces_in_use()
+    assert harness.namespaces <= {name for _, name in namespaces_in_use()}
     harness.kill()
     room.wait_gone(harness.processes)
     assert leftovers(tmp_path / "processes.jsonl") == []
     harness.end_worker()
     if room.kind == HostKind.NAMESPACE:
-        assert not harness.namespaces & network_namespaces_in_use(), "and so no link and no table"
+        assert not namespaces_left(harness.namespaces), "and so no link and no table"
 
 
 def test_leftovers_of_a_dead_run_are_killed(room: "Room", tmp_path: Path) -> None:
@@ -278,7 +269,7 @@ def test_leftovers_of_a_dead_run_are_killed(room: "Room", tmp_path: Path) -> Non
     assert room.heal(run) == []
     harness.end_worker()
     if room.kind == HostKind.NAMESPACE:
-        assert not harness.namespaces & network_namespaces_in_use()
+        assert not namespaces_left(harness.namespaces)
 
 
 def test_how_a_process_ended_is_known(room: "Room", tmp_path: Path) -> None:

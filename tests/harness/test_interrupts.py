@@ -1,5 +1,6 @@
 """Who answers a signal when, and what is done then: the command's part, and the stage's."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,9 @@ from harness.cli import exit_code, logquake
 from harness.exit_codes import UNKNOWN
 from harness.interrupt import (
     BEGINNING,
+    DRAWING,
     HOSTS,
+    INSIST_S,
     JUDGING,
     LISTENING,
     ONCE,
@@ -21,6 +24,7 @@ from harness.interrupt import (
     Interrupts,
     postponed,
 )
+from results.record.clock import pause_until, stopwatch_s
 
 LISTENER = """
 import json, sys
@@ -123,15 +127,41 @@ def test_a_stage_that_listens_answers_and_what_it_missed_is_answered_afterwards(
             answers.cut(JUDGING, "log/1 was not judged; a command does it")
 
 
+def interrupt_and_clean_up() -> None:
+    """Take more signals while the first one's exception is on its way."""
+    try:
+        interrupt()
+    finally:
+        interrupt()
+        interrupt(signal.SIGHUP)
+        pause_until(stopwatch_s() + 3 * INSIST_S)
+
+
 def test_what_is_cut_ends_at_the_first_signal_and_cleans_up_undisturbed() -> None:
     said: list[str] = []
     with Answers("log/1", said.append) as answers:
         answers.stage_ended(0)
         answers.cut(JUDGING, "how to judge it")
         with pytest.raises(KeyboardInterrupt, match="how to judge it"):
-            interrupt()
+            interrupt_and_clean_up()
+        answers.heeded()
         interrupt()
-        interrupt(signal.SIGHUP)
+    assert said == [JUDGING]
+
+
+def test_a_cut_that_a_library_swallows_is_made_again_until_the_work_ends() -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append) as answers:
+        answers.stage_ended(0)
+        answers.cut(JUDGING, "how to judge it")
+        for _ in range(2):
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupt()
+        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
+            pause_until(stopwatch_s() + 60)
+        with pytest.raises(KeyboardInterrupt, match="how to draw it"):
+            answers.cut(DRAWING, "how to draw it")
+        answers.heeded()
     assert said == [JUDGING]
 
 
