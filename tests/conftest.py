@@ -1,5 +1,6 @@
 """Settings of all tests, and what several folders of tests share."""
 
+import gc
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -81,6 +82,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return  # A worker starts none; a suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         spread(option)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: all is kept, and a fifth of the time goes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -34,6 +34,13 @@ def left_alone(stranger: "subprocess.Popen[bytes]") -> bool:
     return stranger.poll() is None and state_of(process_id(stranger.pid)) in {"S", "R", "D"}
 
 
+@pytest.fixture
+def yard(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> Iterator[Yard]:
+    """Return a yard with all bombs; whom its runs name must be left alone."""
+    yield make_yard(tmp_path, stranger.pid, bombs=BOMBS)
+    assert left_alone(stranger)
+
+
 def test_commands_on_hostile_runs_harm_nobody(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
@@ -44,26 +51,18 @@ def test_commands_on_hostile_runs_harm_nobody(
 
 @pytest.mark.night
 @pytest.mark.timeout(0)
-def test_thousands_of_hostile_runs_harm_nobody(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
-) -> None:
-    yard = make_yard(tmp_path, stranger.pid, bombs=BOMBS)
+def test_thousands_of_hostile_runs_harm_nobody(yard: Yard) -> None:
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seeds = range(FIRST, FIRST + MUTANTS)
     assert [wrong for seed in seeds for wrong in tried(seed, yard, commands=1)] == []
-    assert left_alone(stranger)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < max(MAX_KIB, before_kib + 1)
 
 
 @pytest.mark.night
 @pytest.mark.timeout(0)
-def test_hostile_runs_harm_nobody_by_the_commands_themselves(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
-) -> None:
-    yard = make_yard(tmp_path, stranger.pid, bombs=BOMBS)
+def test_hostile_runs_harm_nobody_by_the_commands_themselves(yard: Yard) -> None:
     wrong = [why for seed in range(BY_COMMAND) if (why := harm(seed, yard))]
     assert wrong == []
-    assert left_alone(stranger)
 
 
 def harm(seed: int, yard: Yard) -> str:

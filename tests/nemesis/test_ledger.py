@@ -104,26 +104,14 @@ def test_a_process_that_a_dead_run_left_paused_is_continued(
     assert heal_dead_run(paths) == Healed()
 
 
-def test_a_later_process_with_the_same_number_is_left_alone(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
-) -> None:
-    paths = RunPaths(tmp_path)
-    other = process_id(stranger.pid)
-    Ledger(paths.ledger).write(
-        1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks - 1)]
-    )
-    stranger.send_signal(19)
-    wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
-    assert heal_dead_run(paths) == Healed()
-    assert state_of(other) == "T"
-
-
+@pytest.mark.parametrize("older", [1, 0], ids=["a-later-one-of-its-number", "the-one-named"])
 def test_a_paused_process_that_the_run_did_not_start_stays_paused(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]", older: int
 ) -> None:
     paths = RunPaths(tmp_path)
     other = process_id(stranger.pid)
-    Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
+    undo = Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks - older)
+    Ledger(paths.ledger).write(1, [undo])
     stranger.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
     assert heal_dead_run(paths) == Healed()
