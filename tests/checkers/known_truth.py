@@ -315,9 +315,7 @@ def _wrong_fault(
         first_ns, last_ns = acked_ns, acked_ns + round(float(match["within"] or 0) * NS_PER_S)
         over_ns = 0
         if match["asked"]:  # It hit at some time after that, and was not over when it was answered.
-            before = match["asked"] == "before"
-            first_ns, over_ns = 0, acked_ns
-            last_ns = truth.appended_ns[value] if before else acked_ns
+            first_ns, last_ns, over_ns = 0, acked_ns + LATE_NS, acked_ns
         hits = [each for each in mine if BEFELL.get(each.kind) == match["words"]
                 and each.begun_ns <= last_ns and each.confirmed_ns >= first_ns
                 and each.ended_ns >= over_ns]  # fmt: skip
