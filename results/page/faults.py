@@ -91,7 +91,7 @@ def _parted(row: Json, spec: Json) -> str:
     links = spec.get("links")
     if row["kind"] not in _CUTS or not isinstance(links, list):
         return ""
-    pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004
+    pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004 - a link
     return parted((str(sender), str(receiver)) for sender, receiver in pairs)
 
 
