@@ -26,7 +26,6 @@ from checkers.client_reasons import sent
 from checkers.columns import NONE, equal, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
-from checkers.findings import seconds
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.successors import (
@@ -280,10 +279,9 @@ def _when(group: Group, record: Acked, fault: Disturbance) -> str:
     if fault.confirmed_ns <= record.acked_ns and fault.healing_ns <= record.acked_ns:
         return ""
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"
-    return (
-        f"{BEFELL[fault.kind]} (the fault was asked for at {seconds(fault.begun_ns)}, {asked} the"
-        f" send, and confirmed at {seconds(fault.confirmed_ns)})"
-    )
+    words = BEFELL[fault.kind]
+    by = "by" if words.startswith("was ") else "in"
+    return f"{words} {by} a fault asked for {asked} the send"
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:

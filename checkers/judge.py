@@ -78,6 +78,20 @@ class _Weights:
         why = allowed(name, excuses, self.judge, facts=self.facts)
         return why, doubts(name, excuses, self.judge) if why is None else ()
 
+    def only_strict(self, name: str, excuses: Sequence[str]) -> str:
+        """Return why the contract would allow what the strict judge does not; empty: it would not.
+
+        What is asked for beyond Kafka's own promises must not look like one of them.
+        """
+        if self.judge is not Judge.STRICT or allowed(name, excuses, self.judge) is not None:
+            return ""
+        row = allowed(name, excuses, Judge.CONTRACT)
+        return (
+            f"only the strict judge asks for it, the contract with Kafka does not: {REASONS[row]}"
+            if row
+            else ""
+        )
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -203,7 +217,8 @@ def _add(
         row, doubtful = (None, ()) if harness else weights.of(result.name, anomaly.excuses)
         broken = (*anomaly.broken_premises, *failed, *doubtful)
         _count(tally, 1, broken, is_allowed=row is not None)
-        tally.examples.append((_example(anomaly, row, broken), anomaly.reason))
+        beyond = "" if harness else weights.only_strict(result.name, anomaly.excuses)
+        tally.examples.append((_example(anomaly, row, broken, beyond=beyond), anomaly.reason))
     for (excuses, noted), count in result.beyond:
         row, doubtful = (None, ()) if harness else weights.of(result.name, excuses)
         _count(tally, count, (*noted, *failed, *doubtful), is_allowed=row is not None)
@@ -218,7 +233,7 @@ def _count(tally: _Tally, count: int, broken: tuple[str, ...], *, is_allowed: bo
         tally.broken |= set(broken)
 
 
-def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Example:
+def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...], *, beyond: str) -> Example:
     doubt = "; ".join(_PREMISE_SENTENCES[premise] for premise in broken)
     known = REASONS.get(why or "")
     reason = f"allowed ({why}): {known}" if known else f"allowed: {why}"
@@ -231,7 +246,7 @@ def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Exam
         offset=anomaly.offset,
         allowed=why is not None,
         trusted=not broken,
-        why="; ".join(part for part in (why and reason, doubt) if part),
+        why="; ".join(part for part in (why and reason, beyond, doubt) if part),
         cause=anomaly.cause,
     )
 

@@ -22,8 +22,8 @@ from results.page.faults import FaultLine, fault_lines
 from results.page.figures import figures
 from results.page.files import file_links, link_to
 from results.page.final_files import final_files
-from results.page.glossary import GLOSSARY
-from results.page.headline import Headline, ranked_anomalies
+from results.page.glossary import GLOSSARY, terms_in
+from results.page.headline import Headline, clauses, ranked_anomalies
 from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
 from results.page.outages import outages
@@ -112,7 +112,7 @@ def render_report(
         "paths": paths,
         "found": found,
         "head": found.head,
-        "facts": facts_of(found.head.witness, found.case.reigns if found.case else ()),
+        "facts": facts_of(found.head.witness, found.case.reigns if found.case else (), found.told),
         "verdict": found.verdict,
         "rests": resting(found.verdict) if found.verdict else (),
         "story": story,
@@ -121,6 +121,8 @@ def render_report(
         "quoted": shlex.quote,
         "id": id,
         "glossary": GLOSSARY,
+        "clauses": clauses,
+        "terms": terms_in(f"{found.head.sentence} {found.head.cause} {found.witness_says}"),
         **_evidence(paths, tables, found),
         **_statistics(paths, tables, found, plots=plots),
         "timeline": timeline(

@@ -50,7 +50,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     command = typed(paths)
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
-    _print_sentence(found.head, console, names=found.names)
+    _print_sentence(found.head, console, names=found.names, witness=found.witness_says)
     print_breach(found, console)
     print_story_of_witness(found, console)
     if found.told is not None:
@@ -109,7 +109,7 @@ def print_verdict(
         names: Puts the run's short names into a sentence.
     """
     head = headline(verdict, alive=alive)
-    _print_sentence(head, console, names=names)
+    _print_sentence(head, console, names=names, witness=head.witness_says)
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone, names=names)
         if hidden := unshown_count(verdict):
@@ -117,13 +117,14 @@ def print_verdict(
             say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
-def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], str]) -> None:
+def _print_sentence(
+    head: Headline, console: Console, *, names: Callable[[str], str], witness: str
+) -> None:
     say(console, names(head.sentence), style=STYLES.get(head.tone, "bold"))
     if head.cause:
         say(console, names(said(head.cause)), style="bold")
-    reasons = (head.sentence, *head.more)
-    if head.witness and not any(head.witness.sentence in each for each in reasons):
-        say(console, names(said(head.witness.sentence)))
+    if witness:
+        say(console, names(said(witness)))
     for sentence in head.more[:_MAX_REASONS]:
         say(console, names(sentence))
     if len(head.more) > _MAX_REASONS:

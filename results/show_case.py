@@ -8,6 +8,7 @@ from results.page.faults import FaultLine
 from results.page.inert import inert
 from results.page.investigation import Investigation
 from results.page.moments import moments
+from results.page.naming import said
 from results.page.plural import many
 from results.page.witness import Told
 from results.print_table import print_table, say
@@ -23,6 +24,8 @@ def print_breach(found: Investigation, console: Console) -> None:
         say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
     if found.breach is not None:
         promise = f"{found.breach.how}: {found.breach.promise}" if found.breach.promise else ""
+        if found.breach.beside:
+            promise = f"{promise} {found.names(said(found.breach.beside))}"
         where = f" At {found.names(found.breach.where)}." if found.breach.where else ""
         say(console, f"{promise}{where}".strip(), style="bold")
 
@@ -38,6 +41,8 @@ def print_story_of_witness(found: Investigation, console: Console) -> None:
     say(console, "")
     say(console, "what happened:", style="bold")
     print_table(console, ("when", "who", "what"), rows)
+    if found.told.aside_because:
+        say(console, f"({found.told.aside_because})", style="dim")
     _print_axis(found.case, found.told, found.faults, console)
     if found.logs is not None:
         _print_lines(found.logs, console)

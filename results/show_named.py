@@ -16,6 +16,8 @@ from results.tables import RunTables
 
 MAX_ROWS = 40
 """Of a table of messages or copies; the record has all."""
+_NAMED = 8
+"""Values that one short name may mean."""
 
 
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
@@ -25,14 +27,15 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
 
     Args:
         paths: The run.
-        what: `p22#132`, `log-0-0:v785`, a story's `message2`, or the number of an op or value.
+        what: `p22#132`, `log-0-0:v785`, `v785` where one partition alone has it, a story's
+            `message2`, or the number of an op or value.
         console: Where to.
 
     Raises:
-        StoreError: The run has no such op and no such value.
+        StoreError: The run has no such op and no such value, or several.
     """
     tables, names = RunTables(paths), names_of(paths)
-    op_id, value = _meant(what, names)
+    op_id, value = _meant(what, names, tables)
     ops = _rows(tables, "ops", "op_id", op_id)
     sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
     if not ops.num_rows and not sends.num_rows and not polls.num_rows:
@@ -49,13 +52,33 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
     _print_copies(tables, value, console)
 
 
-def _meant(what: str, names: Names) -> tuple[int | None, int | None]:
+def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int | None]:
     """Return the (op id, value) that may be meant; a number may be either."""
     if (found := op_named(what)) is not None:
         return names.op_id(*found), None
     if what.isascii() and what.isdecimal() and int(what[:20]) < 1 << 63:
         return int(what), int(what)
-    return None, names.value_of(what)
+    return None, names.value_of(what) or _value_alone(what, names, tables)
+
+
+def _value_alone(what: str, names: Names, tables: RunTables) -> int | None:
+    """Return the value that a name without its partition means, as in the cells of a page."""
+    meant = set(names.values_alone(what))
+    if not meant:
+        return None
+    among = pc.field("value").isin(sorted(meant))
+    known: set[int] = set()
+    for name in ("sends", "polls"):
+        values = tables.record(name, filters=among)["value"].to_pylist()
+        known |= {each for each in values if each is not None}
+    if len(known) > 1:
+        told = [names.value(each) for each in sorted(known)]
+        more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+        raise StoreError(
+            f"{what} is the name of {len(told)} values; name one with its partition:"
+            f" {', '.join(told[:_NAMED])}{more}"
+        )
+    return next(iter(known), min(meant))
 
 
 def _why(what: str, names: Names) -> str:
@@ -64,7 +87,7 @@ def _why(what: str, names: Names) -> str:
         count = len(names.ids_of(found[0]))
         ops = "no ops" if not count else f"ops p{found[0]}#1 to p{found[0]}#{count}"
         return f"process {found[0]} has {ops}"
-    if names.value_of(what) is not None:
+    if names.value_of(what) is not None or names.values_alone(what):
         return "no client sent or read this value"
     example = f"{names.prefixes[0]}2" if names.prefixes else "log-0-0:v785"
     return f"an op is called like p22#132, and a value like {example}"

@@ -31,11 +31,13 @@ class Breach:
         how: `Broken promise`; of a verdict that is not invalid, `Promise not kept`, or `Promise
             perhaps not kept`.
         promise: The guarantee, as a sentence; empty where none is known.
+        beside: Who asks for it, or what is in doubt, as the judge says; empty: nothing to say.
         where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
     """
 
     how: str
     promise: str
+    beside: str
     where: str
 
 
@@ -58,7 +60,8 @@ def breach_of(head: Headline) -> Breach | None:
     ids += _ids(witness.evidence)
     doubtful = "Promise not kept" if witness.trusted else "Promise perhaps not kept"
     how = "Broken promise" if head.tone == "invalid" else doubtful
-    return Breach(how=how, promise=head.promise, where=", ".join(ids))
+    beside = "" if witness.allowed else witness.why
+    return Breach(how=how, promise=head.promise, beside=beside, where=", ".join(ids))
 
 
 def _ids(evidence: Evidence) -> list[str]:

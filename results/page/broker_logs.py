@@ -160,6 +160,12 @@ def broker_logs(
     return BrokerLogs(lines=tuple(lines), left_out=left_out, about_s=about_s, cut=cut)
 
 
+def clock_about_s(paths: RunPaths) -> float:
+    """Return to how many seconds the times of brokers' logs are known; 0: there are none."""
+    start = _start(paths)
+    return start[1] if start else 0.0
+
+
 def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]]]:
     """Return when each node's log says that it truncated a partition, and to which offset.
 

@@ -34,12 +34,16 @@ class Told:
         at_s: Seconds since the run's start; None: no time is known.
         node: Whose log.
         what: What it did, and how that is known.
+        cut: To which offset; None: looks alone show it.
+        logged: The time is that of the broker's own log; else it was seen by then.
         another: It dropped another record than the witness's: what stood there before.
     """
 
     at_s: float | None
     node: str
     what: str
+    cut: int | None = None
+    logged: bool = False
     another: bool = False
 
 
@@ -152,10 +156,12 @@ def _by_lines(
             ((at_s, cut),) = mine
             left.remove(mine[0])
             then = f"at {seconds(two.at_ns)}; the time is its own log's"
-            yield Told(at_s=at_s, node=node, what=f"{_words(cut, rows)}: {_seen(one, two, then)}")
+            what = f"{_words(cut, rows)}: {_seen(one, two, then)}"
+            yield Told(at_s=at_s, node=node, what=what, cut=cut, logged=True)
     for at_s, cut in left:
         if cut <= offset:
-            yield Told(at_s=at_s, node=node, what=f"{_words(cut, rows)}, by its own log")
+            what = f"{_words(cut, rows)}, by its own log"
+            yield Told(at_s=at_s, node=node, what=what, cut=cut, logged=True)
     yield from _untimed(node, _without(rows, [cut for _, cut in lines]), offset)
 
 
@@ -176,7 +182,7 @@ def _by_looks(
         sure = len(cuts) == 1 and wanted[cut] <= kept[cut] and not _taken(disk, one, two)
         if sure and cut <= offset:
             what = f"{_words(cut, rows)}: {_seen(one, two, 'here')}"
-            yield Told(at_s=_s(two), node=node, what=what)
+            yield Told(at_s=_s(two), node=node, what=what, cut=cut)
             rows = _without(rows, [cut])
         elif two.end <= offset:
             yield _unexplained(node, one, two)
@@ -207,7 +213,7 @@ def _untimed(node: str, rows: Sequence[Row], offset: int) -> Iterator[Told]:
         end = row["to_offset"]
         if row["from_offset"] <= offset and (end is None or end > offset):
             what = f"{_words(row['from_offset'], [row])}, by its own log"
-            yield Told(at_s=None, node=node, what=what)
+            yield Told(at_s=None, node=node, what=what, cut=row["from_offset"])
 
 
 def _unexplained(node: str, one: Look, two: Look) -> Told:

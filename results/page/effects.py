@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from results.page.links import parted
 from results.page.plural import many
 
 Json = Mapping[str, Any]
@@ -69,7 +70,7 @@ def _objects(effect: Json, name: str) -> list[Json]:
 def _cut(effect: Json) -> str:
     cut = [link for link in _objects(effect, "links") if link.get("cut")]
     silent = sum(bool(link.get("before")) and not link.get("during") for link in cut)
-    named = ", ".join(f"{link.get('sender')}→{link.get('receiver')}" for link in cut)
+    named = parted((str(link.get("sender")), str(link.get("receiver"))) for link in cut)
     return f"probes stopped arriving on {silent} of {len(cut)} cut links ({named})"
 
 
@@ -85,7 +86,7 @@ def _joined(effect: Json) -> str:
 
 
 def _flapping(effect: Json) -> str:
-    named = ", ".join("→".join(link) for link in effect["links"])
+    named = parted((sender, receiver) for sender, receiver in effect["links"])
     return f"probes stopped arriving and arrived again, by turns, on {named}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from results.page.case import Reign
 from results.page.headline import broker_name
+from results.page.witness import Kind, Told
 from results.record.clock import seconds
 from results.record.verdict import Evidence, Example
 
@@ -14,14 +15,24 @@ Card = tuple[str, str]
 """What it is, and its value: `offset`, `121`."""
 
 
-def facts_of(witness: Example | None, reigns: Sequence[Reign] = ()) -> tuple[Card, ...]:
+def facts_of(
+    witness: Example | None, reigns: Sequence[Reign] = (), told: Told | None = None
+) -> tuple[Card, ...]:
     """Return the cards of a witness; none without one.
 
     Args:
         witness: The example that the verdict's sentence speaks of.
         reigns: Who led its partition, by time; without them the next leader has no card.
+        told: Its story; without it, truncations have no card.
     """
-    return tuple(_cards(witness, reigns)) if witness else ()
+    cut = _truncated(told) if told else ()
+    return (*_cards(witness, reigns), *cut) if witness else ()
+
+
+def _truncated(told: Told) -> Iterator[Card]:
+    for each in told.events:
+        if each.kind is Kind.CUT and each.when:
+            yield "truncated", f"{each.who}, {each.when if each.seen else f'at {each.when}'}"
 
 
 def _cards(witness: Example, reigns: Sequence[Reign]) -> Iterator[Card]:

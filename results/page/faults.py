@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 from results.page.effects import Json, effect_sentence, heal_sentence, json_object
+from results.page.links import parted
 from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.tables import RunTables
 
 _LED_NAMED = 3
+_CUTS = {"isolate", "halves", "one-way-in", "one-way-out", "ring", "bridge", "client-cut"}
+"""Kinds that let no packet through; others make their links bad, or cut them by turns."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
 """Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
 
@@ -22,6 +25,7 @@ class FaultLine:
         target: The role expression of the plan.
         nodes: Who that was.
         roles: What those nodes were at that moment.
+        parted: Who was to be cut from whom (`links.parted`); empty: it cuts nobody off.
         begun: Whether anything may have been done to them, confirmed or not.
         requested_s: When it was asked for.
         confirmed_s, healed_s: None: that was never measured.
@@ -37,6 +41,7 @@ class FaultLine:
     target: str
     nodes: str
     roles: str
+    parted: str
     begun: bool
     requested_s: float
     confirmed_s: float | None
@@ -69,6 +74,7 @@ def _line(row: Json) -> FaultLine:
         target=str(spec.get("target", "")),
         nodes=", ".join(map(str, row["targets"] or ())) or "nobody",
         roles=_roles(json_object(spec.get("roles"))),
+        parted=_parted(row, spec),
         begun=row["confirmed_ns"] is not None or spec.get("begun") is True,
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
@@ -79,6 +85,14 @@ def _line(row: Json) -> FaultLine:
         heal_effect=heal_sentence(row["heal_effect"]),
         heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
     )
+
+
+def _parted(row: Json, spec: Json) -> str:
+    links = spec.get("links")
+    if row["kind"] not in _CUTS or not isinstance(links, list):
+        return ""
+    pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004 - a link
+    return parted((str(sender), str(receiver)) for sender, receiver in pairs)
 
 
 def _healing_s(row: Json) -> float | None:

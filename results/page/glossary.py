@@ -1,5 +1,7 @@
 """What terms mean, in the words of somebody who meets them for the first time."""
 
+import re
+
 GLOSSARY = {
     "acknowledged": "The broker told the sender that its message is stored. With acks=all that is "
     "said once all in-sync replicas have it, with acks=1 once the leader alone has it.",
@@ -37,3 +39,24 @@ GLOSSARY = {
     "fault": "What Logquake did to the cluster. It is confirmed when a measurement showed it, not "
     "when the command was given.",
 }
+
+_FORMS = {
+    "leader": r"leader\b(?! epoch| replica)|\bled\b",
+    "leader epoch": r"epoch",
+    "ISR": r"\bISR\b|in-sync|in sync",
+    "unclean election": r"unclean|outside of the in-sync",
+    "truncation": r"truncat",
+    "op": r"\bops?\b",
+    "ok": r"$^", "fail": r"$^", "info": r"$^", "held": r"$^", "missed": r"$^",
+}  # fmt: skip
+"""How a word is recognised in a sentence, where it does not stand as it is; those of tables never.
+"""
+
+
+def terms_in(text: str) -> dict[str, str]:
+    """Return the words of a text that have a meaning of their own here, and what they mean."""
+    return {
+        word: meaning
+        for word, meaning in GLOSSARY.items()
+        if re.search(_FORMS.get(word, rf"\b{word}"), text, re.IGNORECASE)
+    }

@@ -1,5 +1,6 @@
 """The verdict in a sentence, and the one piece of evidence that shows it."""
 
+import re
 from dataclasses import dataclass, replace
 
 from results.page.plural import many
@@ -10,6 +11,8 @@ from results.record.verdict import AnomalySummary, Example, Verdict
 
 ALLOWED = "allowed"
 """The tone of what is valid only because all that was found is allowed."""
+_NOTES = re.compile(r"; (?![^()]*\))")
+"""What divides a cause from what it adds."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
 
@@ -36,6 +39,13 @@ class Headline:
     cause: str = ""
     promise: str = ""
     more: tuple[str, ...] = ()
+
+    @property
+    def witness_says(self) -> str:
+        """The witness's own sentence; empty where there is none, or another has it already."""
+        sentence = self.witness.sentence if self.witness else ""
+        told = any(sentence in each for each in (self.sentence, *self.more))
+        return "" if told else sentence
 
 
 def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
@@ -193,6 +203,11 @@ def _cause(witness: Example) -> str:
     value, cause = witness.evidence.get("value"), witness.cause
     named = not isinstance(value, int) or str(value) in cause
     return cause if named or not cause else f"value {value}: {cause}"
+
+
+def clauses(cause: str) -> tuple[str, ...]:
+    """Return why it came so, and then each thing that the cause adds to that."""
+    return tuple(_NOTES.split(cause))
 
 
 def as_sentence(text: str) -> str:

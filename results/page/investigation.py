@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from results.page.breach import Breach, breach_of, verdict_class
-from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, cuts_logged
+from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, clock_about_s, cuts_logged
 from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
 from results.page.cuts import Logged
+from results.page.dated import dated
 from results.page.faults import FaultLine, fault_lines
 from results.page.headline import Headline, headline
 from results.page.naming import Names
@@ -60,6 +61,11 @@ class Investigation:
     plan: Plan | None
     trouble: str = ""
 
+    @property
+    def witness_says(self) -> str:
+        """`Headline.witness_says`, with the times of truncations."""
+        return dated(self.head.witness_says, self.told)
+
 
 def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     """Look into a run."""
@@ -71,7 +77,9 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     told, astray = None, _astray(plan, faults)
     if case is not None:
         cuts = _cuts(paths, case, astray)
-        told = witness_story(case, faults, end_s=_end_s(milestones), cuts=cuts)
+        told = witness_story(
+            case, faults, end_s=_end_s(milestones), cuts=cuts, about_s=clock_about_s(paths)
+        )
     logs = _logs(paths, case, told, astray)
     drawn = None
     if case is not None and told is not None:

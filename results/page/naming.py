@@ -194,6 +194,12 @@ class Names:
         """Return the value of a name; None: it is none."""
         return value_named(name, self.prefixes)
 
+    def values_alone(self, name: str) -> tuple[int, ...]:
+        """Return what a name without its partition may mean, `v785`; none where it is no name."""
+        own = [f"{each.rpartition(':')[0]}:{name}" for each in self.prefixes if ":" in each]
+        found = (self.value_of(each) for each in own if name.startswith("v"))
+        return tuple(each for each in found if each is not None)
+
     @cached_property
     def _columns(self) -> tuple[Ints, Ints]:
         """The ids of all ops, in their order, and their processes."""

@@ -30,6 +30,7 @@ class Cell:
         here: The offset that the example is about.
         far: Not beside it; left out where there is little room.
         differs: Not what was acknowledged at this offset.
+        gone: Clients were told of it, and no replica's log has it in the end.
         also: Further values that clients were told are stored there.
     """
 
@@ -39,6 +40,7 @@ class Cell:
     here: bool
     far: bool
     differs: bool
+    gone: bool = False
     also: tuple[str, ...] = ()
 
 
@@ -83,6 +85,16 @@ class ReplicaWindow:
         return any(cell.also for cell in self._cells)
 
     @property
+    def gone_elsewhere(self) -> bool:
+        """Whether values beside the example's are in no replica's log either."""
+        return any(cell.gone and not cell.here for cell in self._cells)
+
+    @property
+    def gone_here(self) -> bool:
+        """Whether the example's own is in no replica's log."""
+        return any(cell.gone and cell.here for cell in self._cells)
+
+    @property
     def sample(self) -> str:
         """A value of the drawing, the example's own first; empty: there is none."""
         texts = [cell.text for cell in sorted(self._cells, key=lambda each: not each.here)]
@@ -117,8 +129,10 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     value = example.evidence.get("value")
     if isinstance(value, int):
         told.setdefault(example.offset, (str(value),))
-    rows = [_told_row(told, offsets, example.offset)]
     silent = _silent(tables, example, logs)
+    gone = frozenset() if silent else _gone(tables, example, told)
+    told = _gone_first(told, gone, here=example.offset)
+    rows = [_told_row(told, offsets, example.offset, gone=gone)]
     rows += [
         _log_row(
             LogRow(name=node, note=silent.get(node, ""), cells=()), log,
@@ -235,7 +249,25 @@ def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> _Tol
     return told
 
 
-def _told_row(told: _Told, offsets: tuple[int, ...], here: int) -> LogRow:
+def _gone(tables: RunTables, example: Example, told: _Told) -> frozenset[str]:
+    """Return the values that clients were told of and that no replica's log has in the end."""
+    values = {each for found in told.values() for each in found if each.isdecimal()}
+    ended = place_of(example) & pc.field("snapshot").isin(AT_THE_END)
+    kept = tables.record(
+        "replica_records", filters=ended & pc.field("value").isin(sorted(map(int, values)))
+    )
+    return frozenset(values - {str(each) for each in kept["value"].to_pylist()})
+
+
+def _gone_first(told: _Told, gone: frozenset[str], *, here: int) -> _Told:
+    """Put what is gone before what stands in its place; the example's own stays first."""
+    return {
+        offset: found if offset == here else tuple(sorted(found, key=lambda each: each not in gone))
+        for offset, found in told.items()
+    }
+
+
+def _told_row(told: _Told, offsets: tuple[int, ...], here: int, *, gone: frozenset[str]) -> LogRow:
     cells = [
         Cell(
             text=told.get(offset, ("",))[0],
@@ -244,6 +276,7 @@ def _told_row(told: _Told, offsets: tuple[int, ...], here: int) -> LogRow:
             here=offset == here,
             far=abs(offset - here) > 1,
             differs=False,
+            gone=told.get(offset, ("",))[0] in gone,
             also=told.get(offset, ())[1:],
         )
         for offset in offsets

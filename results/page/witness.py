@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 
+from results.page.bystanders import bystanders
 from results.page.case import Case, Reign, Row
 from results.page.cuts import LATE_S, LOSING, Logged, begun_s, cuts_of
+from results.page.cuts import Told as Dropped
 from results.page.faults import FaultLine
 from results.page.holdings import Holding
 from results.page.plural import many
@@ -31,13 +33,6 @@ _BEFORE_S, _AFTER_S = 2.0, 3.0
 _NEAR_S = 30.0
 """Reads and looks that come later are told, but the axis does not reach to them."""
 _ANNOUNCED = ("announced", "earlier", "later")
-_STOPS = {
-    "isolate": "between its target and any other node",
-    "halves": "between its target and the larger half of the nodes",
-    "one-way-in": "from other nodes to its target",
-    "one-way-out": "from its target to other nodes",
-}
-"""What faults of the network stop, as their names do not say it to everybody."""
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
     ("from_ns", "the partition", "had nobody from here on who could serve it"),
@@ -75,6 +70,9 @@ class Event:
         who: A client, a broker, a reader.
         what: What it did or saw.
         sort_s: Where it stands among the others, if `at_s` is None.
+        cut: Of a truncation, to which offset; None: of others, or not known.
+        seen: It was seen at that time, and may have been somewhat earlier.
+        about_s: To how many seconds the time is known, where a broker's clock tells it.
     """
 
     at_s: float | None
@@ -82,11 +80,19 @@ class Event:
     who: str
     what: str
     sort_s: float = float("inf")
+    cut: int | None = None
+    seen: bool = False
+    about_s: float = 0.0
 
     @property
     def when(self) -> str:
-        """`17.490 s`; empty: not known."""
-        return "" if self.at_s is None else seconds(self.at_s * NS_PER_S)
+        """`17.490 s`, `before 17.490 s`, `17.490 s ± 0.01 s`; empty: not known."""
+        if self.at_s is None:
+            return ""
+        told = seconds(self.at_s * NS_PER_S)
+        if self.seen:
+            return f"before {told}"
+        return f"{told} ± {self.about_s:.2g} s" if self.about_s else told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +103,24 @@ class Told:
         events: In order.
         more: How many more there were.
         window: (from, to) in seconds: the part of the run that it is about.
+        aside: Of faults of that time that the story does not need, in order.
+        aside_because: Why not, in a sentence; empty: there are none.
     """
 
     events: tuple[Event, ...]
     more: int
     window: tuple[float, float]
+    aside: tuple[Event, ...] = ()
+    aside_because: str = ""
 
 
 def witness_story(
-    case: Case, faults: Sequence[FaultLine], *, end_s: float, cuts: Logged | None = None
+    case: Case,
+    faults: Sequence[FaultLine],
+    *,
+    end_s: float,
+    cuts: Logged | None = None,
+    about_s: float = 0.0,
 ) -> Told | None:
     """Tell what happened to a witness; None if the record knows nothing with a time about it.
 
@@ -114,17 +129,28 @@ def witness_story(
         faults: Of the run.
         end_s: When the run ended.
         cuts: When brokers' own logs speak of truncations, as `broker_logs.cuts_logged` has it.
+        about_s: To how many seconds these times are known.
     """
-    told = (_sends(case), _holds(case, faults), _cuts(case, faults, cuts or {}), _reads(case))
+    dropped = list(cuts_of(case, faults, cuts or {}))
+    told = (_sends(case), _holds(case, faults), _cuts(case, dropped, about_s), _reads(case))
     own = [*chain.from_iterable(told), *_evidence(case)]
     if not any(each.at_s is not None for each in own):
         return None
     low, high = _window(own, end_s)
-    around = [*_leads(case, low, high), *_faults(faults, low, high)]
+    near = _near(faults, low, high)
+    rest = bystanders(case, near, dropped)
+    part = [each for each in near if each not in rest.faults]
+    around = [*_leads(case, low, high), *_faults(part, low)]
     events = sorted([*own, *around], key=_place)
     ends = list(_ends(case))
     kept = _kept(events, MAX_EVENTS - len(ends))
-    return Told(events=(*kept, *ends), more=len(events) - len(kept), window=(low, high))
+    return Told(
+        events=(*kept, *ends),
+        more=len(events) - len(kept),
+        window=(low, high),
+        aside=tuple(sorted(_faults(rest.faults, low), key=_place)),
+        aside_because=rest.because,
+    )
 
 
 def _place(event: Event) -> tuple[float, int]:
@@ -280,13 +306,16 @@ def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
                 yield Event(at_s=None, kind=Kind.HELD, who=node, what=never, sort_s=_s(last.at_ns))
 
 
-def _cuts(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator[Event]:
+def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Event]:
     """Say who truncated the offset; what has no time stands behind sends and the next leader."""
     begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
     later = max(_after_first_reign(case), *begun, 0.0)
-    for cut in cuts_of(case, faults, logged):
-        kind = Kind.OTHER_CUT if cut.another else Kind.CUT
-        yield Event(at_s=cut.at_s, kind=kind, who=cut.node, what=cut.what, sort_s=later)
+    for each in dropped:
+        kind = Kind.OTHER_CUT if each.another else Kind.CUT
+        yield Event(
+            at_s=each.at_s, kind=kind, who=each.node, what=each.what, sort_s=later, cut=each.cut,
+            seen=not each.logged, about_s=about_s if each.logged else 0.0,
+        )  # fmt: skip
 
 
 def _after_first_reign(case: Case) -> float:
@@ -384,22 +413,25 @@ def _leads(case: Case, low: float, high: float) -> Iterator[Event]:
         yield Event(at_s=_s(each.from_ns), kind=Kind.LED, who=who, what=f"leads{epoch}")
 
 
-def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Event]:
-    near = [
+def _near(faults: Iterable[FaultLine], low: float, high: float) -> list[FaultLine]:
+    return [
         each
         for each in faults
         if each.begun and each.requested_s <= high
         and (each.healed_s is None or each.healed_s >= low)
     ]  # fmt: skip
+
+
+def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
     for each in near[:_MAX_FAULTS]:
         who = f"fault {each.fault_id}"
         of = f"{each.kind} of {each.nodes}"
+        saw = f"; {each.waited}" if each.waited else ""
         if each.confirmed_s is not None and low <= each.requested_s < each.confirmed_s:
-            what = _STOPS.get(each.kind)
-            asked = f"{of} was asked for" + (f": no packets {what}" if what else "")
+            asked, saw = f"{of} was asked for{_no_packets(each)}{saw}", ""
             yield Event(at_s=each.requested_s, kind=Kind.FAULT, who=who, what=asked)
         begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
-        held = f"{of}{begun}: {each.effect}"
+        held = f"{of}{begun}: {each.effect}{saw}"
         yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
             # A broker runs again before that is confirmed: its deeds stand behind this.
@@ -407,6 +439,12 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
             if each.healing_s is not None:
                 seen = f"was being undone, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
             yield Event(at_s=each.over_s, kind=Kind.FAULT, who=who, what=f"{of} {seen}")
+
+
+def _no_packets(fault: FaultLine) -> str:
+    """Say what a cut stops, as its kind does not say it to everybody."""
+    between = "between " if "|" in fault.parted else ""
+    return f": no packets {between}{fault.parted}" if fault.parted else ""
 
 
 def from_s(fault: FaultLine) -> float:

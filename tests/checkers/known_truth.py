@@ -213,8 +213,8 @@ _TRUNCATED = re.compile(r"had truncated its log at offset (\d+(?: or \d+)*)")
 _GAVE = re.compile(r"(n\d+), leader of epoch (\d+), still gave it to op")
 _BEFELL = re.compile(
     rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
-    r"(?: within (?P<within>[\d.]+) s| \(the fault was asked for at (?P<asked>[\d.]+) s,"
-    r" (?:before|during) the send, and confirmed at (?P<seen>[\d.]+) s\))"
+    r"(?: within (?P<within>[\d.]+) s| (?:by|in) a fault asked for (?P<asked>before|during) the"
+    r" send)"
 )
 _WHILE = re.compile(r"\(acks=\w+\) while it")
 _DROPPED = re.compile(r"as the leader of epoch (\d+), and another record of that epoch")
@@ -313,13 +313,12 @@ def _wrong_fault(
     mine = [each for each in truth.acted if node in each.nodes]
     if match := _BEFELL.search(cause):
         first_ns, last_ns = acked_ns, acked_ns + round(float(match["within"] or 0) * NS_PER_S)
-        if match["seen"]:  # Printed to a millisecond.
-            first_ns, last_ns = (
-                round((float(match[each]) + off) * NS_PER_S)
-                for each, off in (("asked", -0.001), ("seen", 0.001))
-            )
+        over_ns = 0
+        if match["asked"]:  # It hit at some time after that, and was not over when it was answered.
+            first_ns, last_ns, over_ns = 0, acked_ns + LATE_NS, acked_ns
         hits = [each for each in mine if BEFELL.get(each.kind) == match["words"]
-                and each.begun_ns <= last_ns and each.confirmed_ns >= first_ns]  # fmt: skip
+                and each.begun_ns <= last_ns and each.confirmed_ns >= first_ns
+                and each.ended_ns >= over_ns]  # fmt: skip
         if not hits:
             yield f"{node} {match[0]}: no such fault"
         elif _MAYBE not in cause and not any(each.begun_ns <= begun.at_ns for each in hits):

@@ -108,6 +108,12 @@ def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() 
     assert (excused.valid, excused.anomalies["lost-write"].allowed) == (Validity.VALID, 1)
     assert excused.anomalies["lost-write"].examples[0].why.startswith("allowed (acks-0-1): with ")
     strict = verdict(weak, judge=Judge.STRICT)
+    (lost,) = strict.anomalies["lost-write"].examples
+    assert lost.why.startswith(
+        "only the strict judge asks for it, the contract with Kafka does not: with "
+    )
+    (plain,) = verdict(found("lost-write"), judge=Judge.STRICT).anomalies["lost-write"].examples
+    assert plain.why == ""
     assert (strict.valid, strict.anomalies["lost-write"].allowed) == (Validity.INVALID, 0)
 
 

@@ -86,7 +86,7 @@ def _quality(**what: float) -> QualityEffect:
 SENTENCES: list[tuple[Any, str]] = [
     (
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
-        "probes stopped arriving and arrived again, by turns, on n1→n2",
+        "probes stopped arriving and arrived again, by turns, on n1 → n2",
     ),
     (_quality(delay_ms=100), "datagrams on 1 link: fastest round trip 0.2 → 200.0 ms"),
     (_quality(jitter_ms=100), "datagrams on 1 link: spread of round trips 0.1 → 90.0 ms"),

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from results.page.headline import headline, ranked_anomalies
+from results.page.glossary import terms_in
+from results.page.headline import clauses, headline, ranked_anomalies
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from tests.results.told import told
@@ -106,3 +107,16 @@ def test_an_unknown_run_is_headed_by_the_cause_and_not_by_what_follows_from_it()
     assert headline(given).sentence == f"Unknown: {cause}."
     assert headline(given).more == ("there was nothing to check for G1a", "x is cut")
     assert headline(verdict(Validity.UNKNOWN)).sentence == "Unknown: not enough was checked."
+
+
+def test_a_cause_is_divided_into_why_and_what_it_adds() -> None:
+    assert clauses("n1 led, and n2 was elected; n3 had it too; n1 cut it (first; last)") == (
+        "n1 led, and n2 was elected", "n3 had it too", "n1 cut it (first; last)",
+    )  # fmt: skip
+    assert clauses("") == ("",)
+
+
+def test_words_are_explained_where_they_stand_and_no_others() -> None:
+    told = terms_in("value 7 was acknowledged (acks=1), and n2, in the ISR, was elected in epoch 1")
+    assert list(told) == ["acknowledged", "value", "leader epoch", "ISR"]
+    assert list(terms_in("n1 led; n2 truncated offset 7")) == ["offset", "leader", "truncation"]

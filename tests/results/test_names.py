@@ -211,6 +211,14 @@ def test_show_takes_a_value_by_its_name_and_by_its_number() -> None:
     assert "no replica's log has it" in lost
 
 
+def test_show_takes_a_value_without_its_partition_where_one_has_it() -> None:
+    assert shown(LOSS, "v601") == shown(LOSS, "log-0-2:v601")
+    with pytest.raises(
+        StoreError, match=r"v205 is the name of 8 values; .*: log-0-0:v205, log-0-1"
+    ):
+        shown(LOSS, "v205")
+
+
 def test_show_prints_both_where_a_number_is_an_ops_and_a_values(tmp_path: Path) -> None:
     """From 256 partitions on, values are as large as the ids of ops."""
     paths = RunPaths(tmp_path / "log" / "20261122T010000Z-1")
@@ -241,6 +249,7 @@ def test_show_takes_a_storys_message() -> None:
         ("p15#9999", "process 15 has ops p15#1 to p15#1182"),
         ("p999#1", "process 999 has no ops"),
         ("log-0-0:v99999", "no client sent or read this value"),
+        ("v99999", "no client sent or read this value"),
         ("77777777", "a value like log-0-0:v2"),
         ("message2", "a value like log-0-0:v2"),
         ("9" * 5000, "a value like log-0-0:v2"),

@@ -12,6 +12,7 @@ from results.page.breach import breach_of, verdict_class
 from results.page.case import case_of
 from results.page.close_up import close_up
 from results.page.cuts import cuts_of
+from results.page.dated import dated
 from results.page.faults import fault_lines
 from results.page.headline import headline
 from results.page.investigation import investigate
@@ -110,7 +111,7 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
         "truncated its log at offset 120 (follower of n2 in epoch 5): its log ended at 123"
         " at 22.500 s, and at 120 here"
     )
-    assert told_of(told, Kind.CUT) == [("27.500 s", "n1", what)]
+    assert told_of(told, Kind.CUT) == [("before 27.500 s", "n1", what)]
     assert told_of(told, Kind.READ) == [(
         "25.000 s", "client p9",
         f"read value {other} at offset 121 (op 2500); 3 reads in all, the last at 40.000 s",
@@ -139,7 +140,7 @@ def test_a_log_that_was_filled_again_before_anybody_looked_was_cut_all_the_same(
     paths = make_run()
     add(paths, "replica_states", [look("n1", 22.5, 160), look("n1", 29.0, 140)])
     (cut,) = told_of(story(paths), Kind.CUT)
-    assert cut[0] == "29.000 s"
+    assert cut[0] == "before 29.000 s"
     assert "its log ended at 160 at 22.500 s, and at 140 here" in cut[2]
 
 
@@ -253,7 +254,7 @@ def test_a_cut_that_may_have_been_another_one_is_not_said_to_be_it(make_run: Mak
     assert told_of(story(paths), Kind.CUT) == [("", "n1", words)]
     add(paths, "replica_states", [*looks, look("n1", 26.5, 110)])
     lost = "lost the end of its log: its log ended at 126 at 24.500 s, and at 110 here"
-    assert told_of(story(paths), Kind.CUT) == [("", "n1", words), ("26.500 s", "n1", lost)]
+    assert told_of(story(paths), Kind.CUT) == [("", "n1", words), ("before 26.500 s", "n1", lost)]
 
 
 def test_a_power_loss_may_have_taken_what_was_no_longer_seen(make_run: MakeRun) -> None:
@@ -273,13 +274,84 @@ def test_a_fault_is_told_when_it_was_asked_for_seen_to_work_and_seen_to_be_over(
     make_run: MakeRun,
 ) -> None:
     paths = make_run()
-    add(paths, "faults", [fault_row("one-way-out", 23.0)])
+    when = {"when": "isr(log-0,1)=[n1]", "came": True, "waited_s": 12.34, "saw": ["n1, n2"]}
+    spec = json.dumps({"links": [["n1", "n2"], ["n1", "n3"]], "waited": when})
+    add(paths, "faults", [{**fault_row("one-way-out", 23.0), "spec": spec}])
     told = [each for each in told_of(story(paths), Kind.FAULT) if each[1] == "fault 77"]
     assert [when for when, *_ in told] == ["23.000 s", "23.500 s", "27.000 s"]
     asked, held, over = (what for *_, what in told)
-    assert asked == "one-way-out of n1 was asked for: no packets from its target to other nodes"
+    assert asked == (
+        "one-way-out of n1 was asked for: no packets n1 → n2 n3;"
+        " waited 12.3 s for isr(log-0,1)=[n1]; saw n1, n2"
+    )
     assert held.startswith("one-way-out of n1: ")
     assert over == "one-way-out of n1 was seen to be over"
+
+
+def test_faults_that_the_story_does_not_need_are_set_apart(make_run: MakeRun) -> None:
+    paths = make_run()
+    looks = [look("n1", 22.5, 123), look("n1", 27.5, 120)]
+    add(paths, "replica_states", looks)
+    late = {**fault_row("kill", 28.0), "targets": ["n1"]}
+    # In force on somebody else, and at no election: n2 was seen to lead at 24 s.
+    early, other = fault_row("pause", 21.5), fault_row("delay", 35.0)
+    add(paths, "faults", [{**early, "fault_id": 76}, late, {**other, "fault_id": 78}])
+    told = story(paths)
+    assert {each.who for each in told.events if each.kind is Kind.FAULT} == {"fault 1", "fault 76"}
+    assert {each.who for each in told.aside} == {"fault 2", "fault 77"}
+    assert told.aside_because == (
+        "2 other faults near it, not needed to explain it: each was asked for after the last"
+        " truncation"
+    )
+    page = render_report(paths)
+    folded = page.partition('<details class="aside">')[2].partition("</details>")[0]
+    assert "kill of n1 was asked for" in folded
+    assert page.count("kill of n1 was asked for") == 1
+    # What takes records may have taken the last copy; and without a time nothing is known as late.
+    add(paths, "faults", [{**late, "kind": "wipe"}])
+    assert {each.who for each in story(paths).aside} == {"fault 2"}
+    add(paths, "replica_states", [])
+    add(paths, "faults", [late])
+    assert not story(paths).aside
+
+
+def test_a_fault_of_others_is_set_apart_if_it_was_far_from_the_election(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 22.5, 123), look("n1", 55.0, 120)])
+    mine = {**fault_row("delay", 40.0), "targets": ["n3"]}
+
+    def aside(fault: Row) -> bool:
+        add(paths, "faults", [fault])
+        return "fault 77" in {each.who for each in story(paths).aside}
+
+    assert aside(mine)
+    assert story(paths).aside_because.endswith(
+        "each hit none of n1, n2, nor was in force at an election"
+    )
+    assert not aside({**mine, "kind": "wipe"})
+    assert not aside({**mine, "targets": ["n2"]})
+    # It may have kept n3 from being elected; n2 was seen to lead at 24 s.
+    assert not aside({**fault_row("delay", 22.5), "targets": ["n3"]})
+
+
+def test_a_truncation_in_a_checks_sentence_gets_its_time(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 22.5, 123), look("n1", 27.5, 120)])
+    told = story(paths)
+    for sentence, timed in (
+        ("x; n1 truncated all that it had from offset 120 on (y)",
+         "x; n1 truncated all that it had from offset 120 on before 27.500 s (y)"),
+        ("n1 truncated offset 121 with all from 120 on (y)",
+         "n1 truncated offset 121 with all from 120 on before 27.500 s (y)"),
+        ("n1 truncated offset 120", "n1 truncated offset 120 before 27.500 s"),
+    ):  # fmt: skip
+        assert dated(sentence, told) == timed
+        assert dated(sentence, None) == sentence
+    for sentence in (
+        "n2 truncated offset 120", "n1 truncated offset 121", "n1 truncated offset 120 at 3.000 s",
+        "n1 truncated offset 120, or n1 truncated offset 120",
+    ):  # fmt: skip
+        assert dated(sentence, told) == sentence
 
 
 def test_a_fault_is_over_where_its_end_began_and_not_where_that_was_seen(
@@ -389,7 +461,7 @@ def test_a_broker_whose_clock_was_shifted_dates_nothing(make_run: MakeRun) -> No
         assert told is not None
         return told_of(told, Kind.CUT)[0][0]
 
-    assert when() == "27.250 s"
+    assert when() == "27.250 s ± 0.01 s"
     add(paths, "faults", [fault_row("clock-offset", 5.0)])
     assert when() == ""
 

@@ -1,0 +1,91 @@
+"""Faults near the witness that its story does not need: set apart, with what is known of them.
+
+Nothing is concluded from a fault's kind. Set apart is what began after the last truncation, and
+what was in force on none of those who led, acknowledged or truncated, from the send to the
+truncation, nor on anybody around the election. What takes records, and what orders an election, is
+always told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.page.case import Case
+from results.page.cuts import LOSING, Told
+from results.page.faults import FaultLine
+from results.page.plural import many
+from results.record.clock import NS_PER_S
+
+_SETTLED_S = 10.0
+"""A session ends so late after a fault began, and its effects so late after it ended."""
+_TOLD = {*LOSING, "preferred-election", "unclean-election", "controller-failover", "topic-churn"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bystanders:
+    """Faults that are set apart.
+
+    Attributes:
+        faults: In order.
+        because: Why, in a sentence; empty: there are none.
+    """
+
+    faults: tuple[FaultLine, ...] = ()
+    because: str = ""
+
+
+def bystanders(case: Case, near: Sequence[FaultLine], cuts: Sequence[Told]) -> Bystanders:
+    """Return the faults that a loss's story does not need; none of what is no such story.
+
+    Args:
+        case: What the record has.
+        near: The faults around the witness.
+        cuts: Who truncated it.
+    """
+    own = [each for each in cuts if not each.another]
+    times = [each.at_s for each in own if each.at_s is not None]
+    sent = [row["invoke_ns"] for row in case.sends if row["value"] in case.values[:1]]
+    known = [each / NS_PER_S for each in sent if each is not None]
+    first = _acknowledgers(case)
+    if not first or not known or not times or len(times) < len(own):
+        return Bystanders()
+    from_s, until_s = min(known), max(times)
+    led = {each.leader for each in case.reigns
+           if each.from_ns / NS_PER_S <= until_s and each.to_ns / NS_PER_S >= from_s}  # fmt: skip
+    cast = first | {each.node for each in own} | {f"n{each}" for each in led if each >= 0}
+    elections = [
+        each.from_ns / NS_PER_S
+        for each in case.reigns
+        if from_s - _SETTLED_S <= each.from_ns / NS_PER_S <= until_s
+    ]
+    late = [each for each in near if each.kind not in LOSING and each.requested_s > until_s]
+    elsewhere = [
+        each
+        for each in near
+        if each not in late
+        and each.kind not in _TOLD
+        and cast.isdisjoint(each.nodes.split(", "))
+        and not any(_around(each, at_s) for at_s in elections)
+    ]
+    if not late and not elsewhere:
+        return Bystanders()
+    aside = tuple(each for each in near if each in late or each in elsewhere)
+    count, whole = many(len(aside), "other fault"), "it" if len(aside) == 1 else "each"
+    reasons = ["was asked for after the last truncation"] if late else []
+    if elsewhere:
+        reasons.append(f"hit none of {', '.join(sorted(cast))}, nor was in force at an election")
+    told = f"{count} near it, not needed to explain it: {whole} {', or '.join(reasons)}"
+    return Bystanders(faults=aside, because=told)
+
+
+def _acknowledgers(case: Case) -> set[str]:
+    evidence = case.example.evidence
+    told = evidence.get("may_have_acknowledged")
+    named = [str(each).partition(",")[0] for each in told] if isinstance(told, list) else []
+    leader = evidence.get("leader_then")
+    return {*named, *([f"n{leader}"] if isinstance(leader, int) and leader >= 0 else [])}
+
+
+def _around(fault: FaultLine, at_s: float) -> bool:
+    """Tell whether a fault was in force around an election, or may still have had effects."""
+    over_s = fault.healed_s
+    return fault.requested_s <= at_s and (over_s is None or over_s + _SETTLED_S >= at_s)

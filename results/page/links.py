@@ -1,0 +1,55 @@
+"""Cut links in short: who stands on which side of a cut."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+Link = tuple[str, str]
+"""(sender, receiver)."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+def parted(links: Iterable[Link]) -> str:
+    """Return who is cut from whom, exactly: `n2 | n1 n3`, one way `n1 n3 → n2`.
+
+    Where no sides say all of it, as of a ring, each link is named: `n1→n3, n3→n1`.
+
+    Args:
+        links: The cut ones.
+    """
+    cut = set(links)
+    if not cut:
+        return ""
+    if all((receiver, sender) in cut for sender, receiver in cut):
+        sides = _sides(cut)
+        if {(a, b) for one in sides for two in sides if one is not two for a in one for b in two} \
+                == cut:  # fmt: skip
+            return " | ".join(" ".join(side) for side in sides)
+    senders, receivers = ({link[at] for link in cut} for at in (0, 1))
+    if not senders & receivers and len(cut) == len(senders) * len(receivers):
+        return f"{' '.join(_ordered(senders))} → {' '.join(_ordered(receivers))}"
+    return ", ".join(f"{sender}→{receiver}" for sender, receiver in sorted(cut, key=_natural))
+
+
+def _sides(cut: set[Link]) -> list[list[str]]:
+    """Return the nodes that are cut from the same others, together; small sides first."""
+    others: dict[str, set[str]] = defaultdict(set)
+    for sender, receiver in cut:
+        others[sender].add(receiver)
+    sides: dict[frozenset[str], list[str]] = defaultdict(list)
+    for node, away in others.items():
+        sides[frozenset(away)].append(node)
+    return sorted(map(_ordered, sides.values()), key=lambda side: (len(side), _natural(side)))
+
+
+def _ordered(nodes: Iterable[str]) -> list[str]:
+    return sorted(nodes, key=lambda node: _natural([node]))
+
+
+def _natural(names: Iterable[str]) -> list[list[tuple[bool, int, str]]]:
+    """Return a key that sorts n2 before n10."""
+    return [
+        [(part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+         for part in _DIGITS.split(name)]
+        for name in names
+    ]  # fmt: skip
