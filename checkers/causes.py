@@ -47,6 +47,7 @@ from checkers.successors import (
 )
 from checkers.taken_epochs import taken
 from checkers.witnesses import truncations_of
+from results.record.terms import Mode
 
 _NS_PER_S = 1_000_000_000
 BEFELL = {
@@ -144,7 +145,9 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Say so if a leader wrote another record in the place of the one it had acknowledged."""
     epoch = by[0].epoch
-    alone = len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)
+    # With ZooKeeper an epoch may go on though its leader was down, and its disk lost something.
+    sure = was_spared(group) or group.facts.plan.mode is not Mode.ZOOKEEPER
+    alone = sure and len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)
     if not alone or record.offset < 0 or not overwritten_in(group, record, epoch):
         return ""
     shown = taken(group, record.value)
@@ -158,7 +161,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
 def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Say so if the last leader, which had it, lost it after the last look, by its stop."""
     last, logs = group.leader, group.logs.get(FINAL, {})
-    if last is None or record.offset < 0 or not was_spared(group) or moved(group):
+    if last is None or record.offset < 0 or moved(group):
         return ""
     sure = {(each.broker, each.epoch) for each in by} == {(last.broker, last.epoch)}
     op_id = readers_of(group, record).get(Leader(broker=last.broker, epoch=last.epoch))
@@ -170,14 +173,18 @@ def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
         if not had(group, record, node)
         and (found := at_the_stop(group, node, record.offset)) is not None
     }
-    if last.node not in lost or not all(read_whole(group, node) for node in lost):
+    seen_ns = min((at_ns for at_ns, _ in lost.values()), default=NONE)
+    hit = any(
+        each.concerns(group.topic, group.partition) and each.until_ns >= seen_ns
+        for each in group.facts.disk_losses
+    )
+    if last.node not in lost or hit or not all(read_whole(group, node) for node in lost):
         return ""
     noted = all(just_before for _, just_before in lost.values())
     clean = noted and set(lost) <= group.facts.clean_nodes
     stop = ("its clean stop" if len(lost) == 1 else "their clean stops") if clean else "the stop"
     ends = sorted({logs[node].read_end for node in lost})
     led = " and led last" if sure else f"; {last.node} led last, and still gave it to op {op_id}"
-    seen_ns = min(at_ns for at_ns, _ in lost.values())
     return (
         f"{led}; {listed(lost)} still ended behind it at {seconds(seen_ns)}, at the last look, and"
         f" at {' or '.join(map(str, ends))} after {stop}: the end was lost in between"

@@ -111,6 +111,12 @@ def test_an_end_that_all_logs_lost_by_their_stop_is_told_as_that() -> None:
     old = {**cut("n2", 0), "reason": "of before"}
     assert said(truncations=[old]) == lost  # Whenever that was.
     assert "after the stop: the end" in said(facts(collected_nodes=frozenset(NODES)))
+    for until_ns, by_then in ((49 * S, True), (50 * S, False)):
+        hit = DiskLoss(
+            nodes=frozenset({"n3"}), topic="log-0", partition=0, end_after=1, end_before=2,
+            until_ns=until_ns, began_ns=40 * S, excuse="power-loss",
+        )  # fmt: skip
+        assert (said(replace(STOPPED, disk_losses=(hit,))) == lost) is by_then
     looked = [look(node, 2, 50) for node in NODES]  # It may have gone before the stop, too.
     assert "after the stop: the end" in said(replica_states=[*ends, *looked])
     short = [*ends, *(look(node, 1, 50) for node in NODES)]
@@ -165,7 +171,9 @@ def test_who_was_started_again_leads_in_no_epoch_of_before() -> None:
 
     def who(away: Absence, *told: Row) -> str:
         on = facts(collected_nodes=frozenset(NODES), absences=(away,))
-        return loss(on, [*led, *told], span=span, replica_records=alike((4, A), (5, A)), truncations=[])
+        return loss(
+            on, [*led, *told], span=span, replica_records=alike((4, A), (5, A)), truncations=[]
+        )
 
     both = "n1 or n2 acknowledged it"
     assert both in who(AWAY)  # It may have stood still, and go on.
