@@ -11,6 +11,8 @@ from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
 """States of a process that answers nothing, as in `/proc/PID/stat`; None: it is gone."""
+_ENDED = _AWAY - {"T"}
+"""Of those, the states of a process that does not go on."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -51,9 +53,13 @@ def answers_around(
 def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iterator[Absence]:
     try:
         told = json.loads(effect)
-        gone = [str(each["node"]) for each in told["processes"] if each["state_after"] in _AWAY]
+        seen = [(str(each["node"]), each["state_after"]) for each in told["processes"]]
     except _BROKEN:
         return
     until_ns = heal_begun_ns(heal, healed_ns)
     if until_ns > confirmed_ns:
-        yield from (Absence(node=node, from_ns=confirmed_ns, until_ns=until_ns) for node in gone)
+        yield from (
+            Absence(node=node, from_ns=confirmed_ns, until_ns=until_ns, gone=state in _ENDED)
+            for node, state in seen
+            if state in _AWAY
+        )

@@ -2,13 +2,12 @@
 
 A client is told an offset, and not by whom. Each (broker, leader epoch) that anybody told of may
 have been it, unless something says otherwise: the broker knew of a later epoch before the send, or
-only of an earlier one after it; it was away while the send was under way; its log was read to the
-end, never lost anything from that offset on, and has something else there; what it lost there was
-of later epochs; its log ended elsewhere while it led; the producer's sequences show that another
-took it; or the copies that are left are of other
-epochs, unless the client had the time to send again: then they may be of another try. Where two are
-left, both are named. Where replicas may have been made anew, or files were not read, nothing
-follows from what a log lacks.
+only of an earlier one after it; it was away while the send was under way, or had ended in that
+epoch; its log was read to the end, never lost anything from that offset on, and has something else
+there; what it lost there was of later epochs; its log ended elsewhere while it led; the producer's
+sequences show that another took it; or the copies that are left are of other epochs, unless the
+client had the time to send again: then they may be of another try. Where two are left, both are
+named. Where replicas may have been made anew, or files were not read, no log's lack tells anything.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +17,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, equal, ints, order_of, present, select, texts
 from checkers.disk_losses import replicas_of
-from checkers.facts import CRASH, FINAL
+from checkers.facts import CRASH, FINAL, Absence
 from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
 from checkers.taken_epochs import taken
@@ -450,15 +450,33 @@ def _answers_of(rows: pa.Table) -> _Answers:
 
 
 def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a broker was there for a part, at least, of the time of a send."""
-    if record.sent_ns < 0 or record.acked_ns < 0:
-        return True
-    return not any(
+    """Tell whether a broker was there as a leader for a part, at least, of the time of a send."""
+    known = min(record.sent_ns, record.acked_ns) >= 0
+    return not known or not any(
         each.node == who.node
         and each.from_ns <= record.sent_ns
-        and record.acked_ns <= each.until_ns
+        and (record.acked_ns <= each.until_ns or _ended_with(group, who, each))
         for each in group.facts.absences
     )
+
+
+def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
+    """Tell whether a leader's epoch was over when its broker came back.
+
+    A broker that starts anew leads in a later one. ZooKeeper may not miss one that is soon back.
+    """
+    if not away.gone or who.epoch < 0 or group.facts.plan.mode is Mode.ZOOKEEPER:
+        return False
+    reign, told_ns = _reign(group, who), group.view(_first_told).get(who.epoch, NEVER_NS)
+    return told_ns < away.until_ns and (reign is None or reign.until_ns <= away.until_ns)
+
+
+def _first_told(group: Group) -> dict[int, int]:
+    """Return when each epoch, or a later one, was first told of."""
+    rows = group.table("leadership")
+    rows = select(rows, (ints(rows, "observed_ns") >= 0) & (ints(rows, "leader_epoch") >= 0))
+    times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
+    return {epoch: int(times[epochs >= epoch].min()) for epoch in np.unique(epochs).tolist()}
 
 
 def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger, ...]:

@@ -26,8 +26,10 @@ from checkers.client_reasons import sent
 from checkers.columns import NONE, equal, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
-from checkers.group import Group
+from checkers.findings import seconds
+from checkers.group import Group, Leader
 from checkers.protocol import Excuse
+from checkers.replica_reasons import at_the_stop, listed
 from checkers.successors import (
     Next,
     elected,
@@ -39,11 +41,13 @@ from checkers.successors import (
     never_had,
     next_leader,
     reached,
+    readers_of,
     reported_isrs,
     was_spared,
 )
 from checkers.taken_epochs import taken
 from checkers.witnesses import truncations_of
+from results.record.terms import Mode
 
 _NS_PER_S = 1_000_000_000
 BEFELL = {
@@ -92,7 +96,11 @@ def cause_of_loss(
         return f"{told}; the record does not show who it was, and so not why it is gone"
     if by[0].epoch < 0:
         return f"{told}; these brokers report no epochs, so the record does not show why it is gone"
-    if how := _on_disks(group, record) or _dropped(group, record, by):
+    if (
+        how := _on_disks(group, record)
+        or _dropped(group, record, by)
+        or _at_stop(group, record, by)
+    ):
         return told + how
     return _by_election(group, record, by, what=what, acks=acks)
 
@@ -137,15 +145,49 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Say so if a leader wrote another record in the place of the one it had acknowledged."""
     epoch = by[0].epoch
-    known = len(by) == 1 and record.offset >= 0 and was_spared(group)
-    alone = known and leaders_of(group, epoch) == (by[0].broker,)
-    if not alone or not overwritten_in(group, record, epoch):
+    # With ZooKeeper an epoch may go on though its leader was down, and its disk lost something.
+    sure = was_spared(group) or group.facts.plan.mode is not Mode.ZOOKEEPER
+    alone = sure and len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)
+    if not alone or record.offset < 0 or not overwritten_in(group, record, epoch):
         return ""
     shown = taken(group, record.value)
     return (
         f" as the leader of epoch {epoch}, and another record of that epoch has its offset: the"
         " leader dropped it while it led, or never wrote it"
         f"{f'; {shown.text}' if shown and shown.epoch == epoch else ''}"
+    )
+
+
+def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
+    """Say so if the last leader, which had it, lost it after the last look, by its stop."""
+    last, logs = group.leader, group.logs.get(FINAL, {})
+    if last is None or record.offset < 0 or moved(group):
+        return ""
+    sure = {(each.broker, each.epoch) for each in by} == {(last.broker, last.epoch)}
+    op_id = readers_of(group, record).get(Leader(broker=last.broker, epoch=last.epoch))
+    if not sure and op_id is None:
+        return ""
+    lost = {
+        node: found
+        for node in sorted(logs)
+        if not had(group, record, node)
+        and (found := at_the_stop(group, node, record.offset)) is not None
+    }
+    seen_ns = min((at_ns for at_ns, _ in lost.values()), default=NONE)
+    hit = any(
+        each.concerns(group.topic, group.partition) and each.until_ns >= seen_ns
+        for each in group.facts.disk_losses
+    )
+    if last.node not in lost or hit or not all(read_whole(group, node) for node in lost):
+        return ""
+    noted = all(just_before for _, just_before in lost.values())
+    clean = noted and set(lost) <= group.facts.clean_nodes
+    stop = ("its clean stop" if len(lost) == 1 else "their clean stops") if clean else "the stop"
+    ends = sorted({logs[node].read_end for node in lost})
+    led = " and led last" if sure else f"; {last.node} led last, and still gave it to op {op_id}"
+    return (
+        f"{led}; {listed(lost)} still ended behind it at {seconds(seen_ns)}, at the last look, and"
+        f" at {' or '.join(map(str, ends))} after {stop}: the end was lost in between"
     )
 
 
@@ -179,9 +221,21 @@ def _by_election(
     elif len(by) > 1 and any(next_leader(group, record, [each]) for each in by):
         notes.append("the record does not show in which epoch, and so not which election took it")
     else:
-        notes.append("no later leader was seen, so the record does not show what took it")
+        lacks = _goes_on_without(group, record)
+        notes.append(f"no later leader was seen{lacks}, so the record does not show what took it")
     *most, last = clauses
     return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
+
+
+def _goes_on_without(group: Group, record: Acked) -> str:
+    """Say so if the last leader's log has nothing at a record's offset, and goes on behind it."""
+    log = group.final_log
+    hole = (
+        log is not None and log.start <= record.offset < log.end and log.at(record.offset) is None
+    )
+    return (
+        f", and {log.node}'s log has nothing there, and goes on behind it" if log and hole else ""
+    )
 
 
 def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:

@@ -306,19 +306,35 @@ def _sent_again(
         f"the copies have different producer {which} ({', '.join(map(str, numbers))}), which"
         " brokers take for different messages"
     )
+    leader = _wrote(group, value, offsets[-1])
     early = _acknowledged(group, value) - {offsets[-1]}
     if early:
-        leader = _wrote(group, value, offsets[-1])
         return (
             f"{told}: {LIBRARY} sent it again though it was acknowledged at {min(early)}, or"
             f" {leader} made the copy at {offsets[-1]}"
         )
+    on = _went_on(group, value, offsets[-1])
+    who = f"the client sent it again{on}" if on else f"the client sent it again, or {leader} made"
+    made = "" if on else f" the copy at {offsets[-1]}"
     if _sent_in_quiet(group, value):
         return (
-            f"{told}: the client sent it again, though no fault and no election is known that could"
-            " have cost it its answer"
+            f"{told}: {who}{made}, though no fault and no election is known that could have cost"
+            " the client its answer"
         )
-    return f"{told}: the client sent it again, as it does without an answer"
+    return f"{told}: {who}{made}{', as it does without an answer' * bool(on)}"
+
+
+def _went_on(group: Group, value: int, offset: int) -> str:
+    """Say so if the producer of a copy sent the next message under the same id and epoch."""
+    found = log_with(group, offset, value)
+    if found is None:
+        return ""
+    log, at = found
+    producer, epoch, sequence = written_by(log, at)
+    next_ = (log.producer_ids == producer) & (log.producer_epochs == epoch)
+    next_ &= (log.sequences == sequence + 1) & (log.offsets > offset)
+    places = log.offsets[next_]
+    return f" and went on with sequence {sequence + 1} at {int(places[0])}" if len(places) else ""
 
 
 def _only_read(group: Group, value: int, offsets: list[int]) -> str:

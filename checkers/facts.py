@@ -125,11 +125,13 @@ class Absence:
     Attributes:
         node: Whose.
         from_ns, until_ns: From when to when at least.
+        gone: Whether its process had ended, so that another one came back.
     """
 
     node: str
     from_ns: int
     until_ns: int
+    gone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.

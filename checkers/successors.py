@@ -39,8 +39,9 @@ from checkers.client_reasons import servers
 from checkers.columns import NONE, equal, ints, present, select, texts, within
 from checkers.facts import FINAL
 from checkers.findings import seconds
-from checkers.group import LEADER_SOURCES, Group, Leader
+from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
 from checkers.reads import reads_of
+from checkers.replica_reasons import at_the_stop
 from checkers.witnesses import not_earlier, truncations_of
 
 _ASKED = 20
@@ -232,7 +233,14 @@ def never_had(group: Group, record: Acked, node: str) -> bool:
         and not had(group, record, node)
         and not shrank(group, record, node)
         and cut_at(group, record, node) is None
+        and at_the_stop(group, node, record.offset) is None
+        and not _has_a_hole(log, record.offset)
     )
+
+
+def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
+    """Tell whether a log goes on behind an offset that it lacks: then it went past it."""
+    return log.at(offset) is None and offset < log.read_end
 
 
 def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
@@ -298,7 +306,8 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
     spared = was_spared(group)
     at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
-    last = spared and at_end == (then.broker, then.epoch)
+    stopped = at_the_stop(group, then.node, record.offset) is not None
+    last = spared and not stopped and at_end == (then.broker, then.epoch)
     wrote = spared and (
         overwritten_in(group, record, then.epoch) or _began_below(group, record, then)
     )

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.client_reasons import final_server, marker_behind
+from checkers.client_reasons import final_server, log_with, marker_behind, passed_over
 from checkers.columns import (
     NONE,
     Ints,
@@ -45,9 +45,10 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import Ends, ends_of
+from checkers.positions import ok_inner_poll_steps, poll_steps
 from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
 from checkers.transactions import READ_COMMITTED
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Phase
 from results.record.verdict import Anomaly, Words
 
 NAME = "torn-transaction"
@@ -65,13 +66,14 @@ SHARES = schema_of(
     leader=pa.string(),
     server=pa.string(),
     unended=pa.string(),
+    passed=pa.string(),
 )
 """The records of certainly committed transactions that final reads showed, or had to show; whether
 any read_committed reader was given it; by the last leader's log, its producer, and where the marker
 that ends its transaction stands, with the marker's hash; -1 where that log has none. That leader's
-node, empty if unknown. For people, who may have answered the final reads. And, for people, that it
-has no marker of its own, because another transaction's record stands before that one; else
-empty."""
+node, empty if unknown. For people, who may have answered the final reads; that it has no marker of
+its own, because another transaction's record stands before that one; which op lacked it before the
+final reads, and who answered that one. Else empty."""
 _NAMED = 3
 _MOST_TOLD = 100
 
@@ -109,6 +111,12 @@ def shares(group: Group) -> pa.Table:
         "leader": repeat(leader, int(told.sum())),
         "server": repeat(final_server(group) if (told & ~shown).any() else "", int(told.sum())),
         "unended": _unended(group, select(sends, told), ends),
+        "passed": [
+            "" if seen else _passed(group, value, offset)
+            for seen, value, offset in zip(
+                *(each[told].tolist() for each in (shown, values, offsets)), strict=True
+            )
+        ],
         "op_id": ints(sends, "op_id")[told],
         "value": values[told],
         "offset": offsets[told],
@@ -141,6 +149,27 @@ def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
     for row in np.flatnonzero(foreign)[:_MOST_TOLD].tolist():
         found[row] = marker_behind(group, int(offsets[row]), int(mine[row]))
     return found
+
+
+def _passed(group: Group, value: int, offset: int) -> str:
+    """Return which op was the first that went past a record, and who answered it, for people.
+
+    Of read_committed readers, before the final reads; empty: none did, or that is not known.
+    """
+    polls = group.table("polls")
+    early = equal(polls, "isolation", READ_COMMITTED) & ~equal(polls, "phase", Phase.FINAL.value)
+    at, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
+    rows = np.concatenate([
+        steps.at[(steps.after < offset) & (offset < at[steps.at]) & early[steps.at]]
+        for steps in (group.view(poll_steps), group.view(ok_inner_poll_steps))
+    ])  # fmt: skip
+    found = log_with(group, offset, value)
+    if not len(rows) or found is None:
+        return ""
+    first = rows[ended_ns[rows].argmin()]
+    op_id, behind = int(ints(polls, "op_id")[first]), int(ints(polls, "value")[first])
+    by = passed_over(group, [value], op_id, behind=behind, epoch=int(found[0].epochs[found[1]]))
+    return f"op {op_id} lacked it already, answered by {by.rstrip(',')}" if by != "a broker" else ""
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
@@ -253,7 +282,15 @@ def _applies(facts: RunFacts) -> bool:
 SHARES_DERIVATION = Derivation(
     name="shares",
     schema=SHARES,
-    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
+    tables=(
+        "sends",
+        "polls",
+        "assignments",
+        "final_reads",
+        "leadership",
+        "replica_records",
+        "replica_states",
+    ),
     derive=shares,
     applies=_applies,
 )
@@ -269,14 +306,17 @@ def _why(group: Group, found: Anomaly) -> str:
     place, node = first["place"], first["leader"]
     given = any(each["given"] for each in hidden)
     never = "" if given else ", and no read_committed reader was ever given it"
-    broker = first["server"].replace("leader of", f"leader of {place} in")
+    broker, passed = (
+        first[name].replace("leader of", f"leader of {place} in") for name in ("server", "passed")
+    )
+    passed = f"; {passed}" * bool(passed)
     sibling = next((each for each in shown if _same_end(each, first)), None)
     if sibling:
         return (
             f"one marker, at offset {first['marker']} of {place}, ends both the record at"
             f" {sibling['offset']}, which was shown, and the one at {first['offset']}, so both are"
             f" committed; final reads left the second one out{never}: {broker} lists it as aborted,"
-            " or the reader drops it"
+            f" or the reader drops it{passed}"
         )
     if first["unended"].startswith("no marker"):
         ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
@@ -287,7 +327,7 @@ def _why(group: Group, found: Anomaly) -> str:
         return (
             f"the marker at offset {first['marker']} of {place} is the same, by its hash, as the"
             f" one at {twin['marker']} of {twin['place']}: both commit; final reads left the record"
-            f" out{never}: {broker} lists it as aborted, or the reader drops it"
+            f" out{never}: {broker} lists it as aborted, or the reader drops it{passed}"
         )
     if first["marker"] < 0:
         lacks = "no marker of its producer stands behind it"

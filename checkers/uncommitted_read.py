@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acknowledger
+from checkers.acknowledger import LOOK_NS, Acked, Acknowledger, looks_at
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -39,6 +39,7 @@ from checkers.client_reasons import (
     final_logs,
     in_words,
     nodes_at,
+    record_at,
     sent,
     servers,
 )
@@ -47,6 +48,8 @@ from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.replica_reasons import verb
+from checkers.successors import reached, reported_isrs
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -205,11 +208,8 @@ def _why(group: Group, found: Anomaly) -> str:
         acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
         if by != it:
             return f"{acked}: that and the read came too early, or {it} announced too little"
-        return (
-            f"{acked}, and announced {number_in(found, 'announced_high_watermark')} until"
-            f" {seconds(_until_ns(group, found))}: it acknowledged and served what was not"
-            " committed, or its high watermark stood still"
-        )
+        mark = number_in(found, "announced_high_watermark")
+        return f"{acked}, and announced {mark} until {_kept_back(group, found, mine)}"
     sends = sent(group, value)
     gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
     if gone and not (sends and sends.acked):
@@ -261,17 +261,77 @@ def _written_instead(group: Group, found: Anomaly) -> str:
     return group.facts.name_of(value) if value >= 0 else "another record"
 
 
-def _until_ns(group: Group, found: Anomaly) -> int:
-    """Return when the same leader announced last that an offset was not committed."""
-    told = announcements(group)
-    low = (told.marks <= number_in(found, "offset")) & (
-        told.asked_ns >= number_in(found, "announced_asked_ns")
+def _kept_back(group: Group, found: Anomaly, mine: Sent) -> str:
+    """Return until when a leader announced too little, and what the logs of its ISR say of that.
+
+    A record is committed once all in the ISR have it: then nothing keeps the high watermark back.
+    """
+    asked_ns, until_ns = _last_low(group, found)
+    leader = Acknowledger(
+        broker=number_in(found, "announced_by"), epoch=number_in(found, "announced_epoch")
     )
+    record = record_at(group, number_in(found, "value"), mine.offset)
+    followers = sorted(_isr_meanwhile(group, leader, mine.acked_ns, until_ns) - {leader.broker})
+    reached_ns = [_reached_ns(group, record, f"n{each}") for each in followers]
+    when = seconds(until_ns)
+    if followers and max(reached_ns) < asked_ns:
+        nodes = [f"n{each}" for each in followers]
+        return (
+            f"{when}, though {verb(nodes, 'was', 'were')} seen to end behind it by"
+            f" {seconds(max(reached_ns))}, with it the whole ISR: nothing kept its high watermark"
+            " back, and it stood still"
+        )
+    read_ns = number_in(found, "completed_ns")
+    for node in (f"n{each}" for each in followers):
+        short = [
+            each
+            for each in looks_at(group, node)
+            if read_ns + LOOK_NS <= each[0] <= until_ns and each[1] <= mine.offset
+        ]
+        if short:
+            return (
+                f"{when}; {node}, in the ISR, still ended at {short[0][1]} at"
+                f" {seconds(short[0][0])}: it was not committed before {node} had it, too"
+            )
+    return (
+        f"{when}: it acknowledged and served what was not committed, or its high watermark stood"
+        " still"
+    )
+
+
+def _isr_meanwhile(
+    group: Group, leader: Acknowledger, from_ns: int, until_ns: int
+) -> frozenset[int]:
+    """Return the ISR that a leader told before a time, in between, and after another one.
+
+    Empty: it told several, or none.
+    """
+    told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
+    before = max((seen for _, seen, _ in told if seen <= from_ns), default=NONE)
+    after = min((asked for asked, _, _ in told if asked >= until_ns), default=NONE)
+    isrs = {frozenset(isr) for asked, seen, isr in told if seen >= before and asked <= after}
+    return isrs.pop() if min(before, after) >= 0 and len(isrs) == 1 else frozenset()
+
+
+def _reached_ns(group: Group, record: Acked, node: str) -> int:
+    """Return when a log was first seen to reach beyond a record after its send; late: never."""
+    after = [at_ns for at_ns, end in looks_at(group, node)
+             if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
+    return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
+
+
+def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
+    """Return when a leader was asked last that announced an offset as not committed, and told it.
+
+    That is before it announced more.
+    """
+    told, first_ns = announcements(group), number_in(found, "announced_asked_ns")
+    low = told.marks <= number_in(found, "offset")
     same = told.brokers == number_in(found, "announced_by")
-    same &= told.epochs == number_in(found, "announced_epoch")
-    enough = told.asked_ns[same & ~low & (told.asked_ns >= number_in(found, "announced_asked_ns"))]
-    until_ns = int(min(enough, default=NEVER_NS))
-    return int(max(told.observed_ns[same & low & (told.asked_ns < until_ns)], default=NONE))
+    same &= (told.epochs == number_in(found, "announced_epoch")) & (told.asked_ns >= first_ns)
+    enough_ns = int(told.asked_ns[same & ~low].min(initial=NEVER_NS))
+    last = np.flatnonzero(same & low & (told.asked_ns < enough_ns))[-1]  # By time, in an epoch.
+    return int(told.asked_ns[last]), int(told.observed_ns[last])
 
 
 CHECKER = Checker(

@@ -103,6 +103,41 @@ def write_stranger(record: Record, spot: Spot, value: int, **stored: object) -> 
         row["value"] = value
 
 
+def send_again_as(record: Record, spot: Spot, *, producer_id: int, producer_epoch: int) -> None:
+    """Have a client send the message again under another id or epoch, and go on with that.
+
+    It numbers what it sends to each partition from 0 on then (KIP-360), and is told of the copy.
+    """
+    (was, *_) = record.rows("replica_records", offset=spot.offset, **spot.place)
+    write_twice(record, spot)
+    spot.send["offset"] += 1  # Now the spot is that of the copy.
+    later = [
+        row for row in record.rows("sends", topic=spot.topic)
+        if row["offset"] is not None and row["invoke_ns"] > spot.at_ns
+    ]  # fmt: skip
+    starts: dict[int, int] = {}
+    for row in later:
+        partition = row["partition"]
+        starts[partition] = min(row["offset"], starts.get(partition, row["offset"]))
+    starts[spot.partition] = spot.offset
+    for row in record.rows("replica_records", snapshot="final", topic=spot.topic):
+        start = starts.get(row["partition"], 1 << 40)
+        if row["offset"] >= start and row["producer_id"] == was["producer_id"]:
+            row |= {
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+                "sequence": row["offset"] - start,
+            }
+
+
+def without_idempotence(record: Record) -> None:
+    """Have producers be without idempotence: brokers give them no id, and records no number."""
+    record.plan["idempotence"] = False
+    for row in record.rows("replica_records", snapshot="final"):
+        if row["producer_id"] >= 0:
+            row.update(dict.fromkeys(("producer_id", "producer_epoch", "sequence"), -1))
+
+
 def append_again(record: Record, spot: Spot) -> int:
     """Have each node write the spot's message again, last of all; return where."""
     end, last = end_of(record, spot), last_spot(record, spot)

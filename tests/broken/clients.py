@@ -10,8 +10,10 @@ from tests.broken.answers import (
     last_spot,
     next_reads,
     reads,
+    send_again_as,
     swap,
     unsent_value,
+    without_idempotence,
     write_stranger,
 )
 from tests.broken.brokers import never_write, unread, write_twice
@@ -34,19 +36,24 @@ def a_message_is_written_again_at_the_end(record: Record, spot: Spot) -> None:
 
 @broken("duplicate", row="S10e", base="log", moments=(QUIET,), valid=Validity.UNKNOWN)
 def a_message_is_written_again_in_another_epoch(record: Record, spot: Spot) -> None:
+    send_again_as(record, spot, producer_id=0, producer_epoch=1)
+
+
+@broken("duplicate", row="S10e", base="log", moments=(QUIET,), valid=Validity.UNKNOWN)
+def a_message_is_written_again_under_another_id(record: Record, spot: Spot) -> None:
+    send_again_as(record, spot, producer_id=4000, producer_epoch=0)
+
+
+@broken("duplicate", row="S10e", base="log", moments=(QUIET,), valid=Validity.UNKNOWN)
+def a_leader_copies_a_message_into_another_epoch(record: Record, spot: Spot) -> None:
+    """Nobody sent it again: its producer goes on in the epoch of before, with its next number."""
     write_twice(record, spot, producer_epoch=1, sequence=0)
     spot.send["offset"] += 1
 
 
 @broken("duplicate", row="S10e", base="log", moments=(QUIET,), valid=Validity.UNKNOWN)
-def a_message_is_written_again_under_another_id(record: Record, spot: Spot) -> None:
-    write_twice(record, spot, producer_id=4000, sequence=0)
-    spot.send["offset"] += 1
-
-
-@broken("duplicate", row="S10e", base="log", moments=(QUIET,), valid=Validity.UNKNOWN)
 def a_message_without_idempotence_is_written_twice_in_peace(record: Record, spot: Spot) -> None:
-    record.plan["idempotence"] = False
+    without_idempotence(record)
     write_twice(record, spot)
 
 

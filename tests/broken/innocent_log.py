@@ -14,7 +14,9 @@ from tests.broken.answers import (
     place_in_op,
     reads,
     retire,
+    send_again_as,
     swap,
+    without_idempotence,
 )
 from tests.broken.brokers import (
     NODES,
@@ -80,21 +82,20 @@ def a_repeated_request_is_answered_without_an_offset(record: Record, spot: Spot)
 @innocent(base="log", moments=_FAULTS)
 def a_message_is_sent_again_in_another_epoch(record: Record, spot: Spot) -> None:
     """A client that lost track of what brokers have bumps its epoch (KIP-360, librdkafka#4953)."""
-    write_twice(record, spot, producer_epoch=1, sequence=0)
-    spot.send["offset"] += 1
+    send_again_as(record, spot, producer_id=0, producer_epoch=1)
 
 
 @innocent(base="log", moments=_FAULTS)
 def a_message_is_sent_again_without_idempotence(record: Record, spot: Spot) -> None:
     """Without idempotence brokers recognise no retry: it is written again."""
-    record.plan["idempotence"] = False
+    without_idempotence(record)
     write_twice(record, spot)
 
 
 @innocent(base="log", moments=_FAULTS)
 def two_messages_of_one_op_overtake_without_idempotence(record: Record, spot: Spot) -> None:
     """With five requests in flight the first may fail and be sent again behind the second."""
-    record.plan["idempotence"] = False
+    without_idempotence(record)
     one, other = (spot_of(record, row) for row in record.rows("sends", op_id=spot.send["op_id"]))
     swap(record, one, other)
 

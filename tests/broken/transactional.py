@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import count
 
 from results.record.terms import F, Isolation, Outcome
 from tests.broken.brokers import (
@@ -69,6 +70,31 @@ def transactions(record: Record, outcome: Outcome = Outcome.OK) -> list[Transact
         )
         for op in ops
     ]
+
+
+def fence(record: Record, spot: Spot) -> None:
+    """Have the spot's producer be a new one, that fenced the one of before, from its op on.
+
+    It has the next epoch, and numbers what it sends to each partition from 0 on.
+    """
+    (was, *_) = record.rows("replica_records", offset=spot.offset, **spot.place)
+    name = spot.send["transactional_id"]
+    since = {
+        row["value"]
+        for row in record.rows("sends", transactional_id=name)
+        if row["op_id"] >= spot.send["op_id"]
+    }
+    mine = record.rows("replica_records", snapshot="final", producer_id=was["producer_id"])
+    logs: dict[tuple[str, str, int], list[Row]] = {}
+    for row in sorted(mine, key=lambda row: int(row["offset"])):
+        logs.setdefault((row["node"], row["topic"], row["partition"]), []).append(row)
+    for rows in logs.values():
+        first = next((at for at, row in enumerate(rows) if row["value"] in since), len(rows))
+        numbers = count()
+        for row in rows[first:]:
+            if row["producer_epoch"] == was["producer_epoch"] and not row["control"]:
+                row["sequence"] = next(numbers)
+            row["producer_epoch"] += 1
 
 
 def transaction_of(record: Record, spot: Spot) -> Transaction:

@@ -21,6 +21,7 @@ from tests.broken.transactional import (
     Transaction,
     abort,
     across,
+    fence,
     hide,
     marker_of,
     nearest,
@@ -196,9 +197,10 @@ def a_message_of_a_transaction_is_written_twice(record: Record, spot: Spot) -> N
 @broken("duplicate", row="transactions", base="txn")
 def a_fenced_producer_writes_once_more(record: Record, spot: Spot) -> None:
     """Its message comes under the epoch before, behind the one of the producer that fenced it."""
-    for row in record.rows("replica_records", offset=spot.offset, **spot.place):
-        row["producer_epoch"] += 1
-    write_twice(record, spot, producer_epoch=0, sequence=0)
+    (was, *_) = record.rows("replica_records", offset=spot.offset, **spot.place)
+    old = {name: was[name] for name in ("producer_epoch", "sequence")}
+    fence(record, spot)
+    write_twice(record, spot, **old)
 
 
 @broken("phantom", row="transactions", base="txn")

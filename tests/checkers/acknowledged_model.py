@@ -390,15 +390,17 @@ class AcknowledgedRun:
         return broker
 
     def start(self) -> None:
+        """Start all that are down; a leader among them leads no more before another election."""
+        vacant = not self.brokers[self.leader].up
         for broker in self.brokers.values():
             if not broker.up:
                 self.absences.append(
-                    Absence(node=broker.node, from_ns=broker.down_ns, until_ns=self.now)
+                    Absence(node=broker.node, from_ns=broker.down_ns, until_ns=self.now, gone=True)
                 )
                 broker.up, broker.cut, broker.life = True, False, broker.life + 1
                 self.calm(broker)
                 self.hear(broker)
-        if not self.brokers[self.leader].up:
+        if vacant:
             self.elect()
 
     def lose(self) -> None:

@@ -15,7 +15,7 @@ from checkers import (
 )
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
-from checkers.facts import Absence, DiskLoss, Disturbance, RunFacts
+from checkers.facts import NOTED, Absence, DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
 from checkers.protocol import Proved
 from checkers.replica_reasons import fate
@@ -91,6 +91,59 @@ def test_a_leader_whose_log_lost_its_end_while_it_led_may_have_had_it() -> None:
     assert seen((1, 9), (2, 12)) == ELECTED
 
 
+def test_an_end_that_all_logs_lost_by_their_stop_is_told_as_that() -> None:
+    led = [leads(1, 4, at=S // 2), leads(1, 4, at=30 * S)]
+    ends = [state(node, 1) for node in NODES]
+    noted = [{**look(node, 2, 50), "snapshot": NOTED} for node in NODES]
+    stopped: dict[str, list[Row]] = {
+        "sends": [ack(A, 0), ack(B, 1, op=2, acks="1")], "truncations": [],
+        "replica_records": alike((4, A)), "replica_states": [*ends, *noted],
+    }  # fmt: skip
+
+    def said(on: RunFacts = STOPPED, by: Sequence[Row] = led, **rows: list[Row]) -> str:
+        return loss(on, by, span=(S - 5, S), weak=True, **{**stopped, **rows})
+
+    lost = (
+        "n1 acknowledged it (acks=1) and led last; n1, n2 and n3 still ended behind it at 50.000 s,"
+        " at the last look, and at 1 after their clean stops: the end was lost in between"
+    )
+    assert said() == lost
+    old = {**cut("n2", 0), "reason": "of before"}
+    assert said(truncations=[old]) == lost  # Whenever that was.
+    assert "after the stop: the end" in said(facts(collected_nodes=frozenset(NODES)))
+    for until_ns, by_then in ((49 * S, True), (50 * S, False)):
+        hit = DiskLoss(
+            nodes=frozenset({"n3"}), topic="log-0", partition=0, end_after=1, end_before=2,
+            until_ns=until_ns, began_ns=40 * S, excuse="power-loss",
+        )  # fmt: skip
+        assert (said(replace(STOPPED, disk_losses=(hit,))) == lost) is by_then
+    looked = [look(node, 2, 50) for node in NODES]  # It may have gone before the stop, too.
+    assert "after the stop: the end" in said(replica_states=[*ends, *looked])
+    short = [*ends, *(look(node, 1, 50) for node in NODES)]
+    assert "lost in between" not in said(replica_states=short)
+    later = said(by=[*LED[:3], leads(2, 5, at=40 * S)])
+    assert "n2 was elected in epoch 5; whether it had the record is not known" in later
+    assert "only" not in later  # The others' logs reached it.
+    held = [row for node in ("n2", "n3") for row in log(node, (4, A), (4, B))]
+    one = said(
+        replica_records=[*log("n1", (4, A)), *held],
+        replica_states=[state("n1", 1), state("n2", 2), state("n3", 2), *noted],
+    )
+    assert "n1 still ended behind it at 50.000 s, at the last look, and at 1 after its" in one
+
+
+def test_a_log_that_goes_on_behind_a_record_is_not_said_to_have_never_had_it() -> None:
+    led = [leads(1, 4, at=S // 2), leads(1, 4, at=30 * S)]
+    gap = [row for node in NODES for row in log(node, (4, A), (4, B), (4, C)) if row["value"] != B]
+    ends = [state(node, 3) for node in NODES]
+    rows = {"replica_records": gap, "replica_states": ends, "truncations": []}
+    sends = [ack(A, 0), ack(B, 1, op=2, acks="1"), ack(C, 2, op=3, acks="1", at=15 * S)]
+    assert loss(STOPPED, led, span=(S - 5, S), weak=True, sends=sends, **rows) == (
+        "n1 led in epoch 4, and acknowledged it (acks=1); no later leader was seen, and n1's log"
+        " has nothing there, and goes on behind it, so the record does not show what took it"
+    )
+
+
 def test_an_epoch_that_nobody_told_of_may_have_had_the_leader() -> None:
     away = facts(
         collected_nodes=frozenset(NODES),
@@ -109,6 +162,25 @@ def test_an_epoch_that_nobody_told_of_may_have_had_the_leader() -> None:
     # The controllers wrote down that it had none.
     none = [metadata("n2", -1, 1, 8)]
     assert "n3 ack" in loss(away, [*led, *none], replica_records=logs, span=span)
+
+
+def test_who_was_started_again_leads_in_no_epoch_of_before() -> None:
+    span = (21 * S, 22 * S)
+    led = [leads(1, 4, at=S), *(metadata("n2", 1, 4, at) for at in (2, 3)),
+           leads(2, 5, at=25 * S), leads(2, 5, at=30 * S)]  # fmt: skip
+
+    def who(away: Absence, *told: Row) -> str:
+        on = facts(collected_nodes=frozenset(NODES), absences=(away,))
+        return loss(
+            on, [*led, *told], span=span, replica_records=alike((4, A), (5, A)), truncations=[]
+        )
+
+    both = "n1 or n2 acknowledged it"
+    assert both in who(AWAY)  # It may have stood still, and go on.
+    assert "n2 acknowledged it" in who(replace(AWAY, gone=True))
+    assert both in who(replace(AWAY, gone=True, from_ns=21 * S + 1, until_ns=21 * S + 2))
+    assert both in who(replace(AWAY, gone=True, until_ns=S // 2))  # It may have led since then.
+    assert both in who(replace(AWAY, gone=True), leads(1, 4, at=21 * S))  # It told so itself.
 
 
 def test_where_all_leaders_were_away_another_one_acknowledged_it() -> None:

@@ -228,6 +228,30 @@ def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
     assert "ever given it" in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), watcher])
 
 
+def test_who_answered_a_reader_without_it_before_the_final_reads_is_told() -> None:
+    def told(*earlier: Row, leadership: Sequence[Row] = REIGN) -> str:
+        final = {**shown(A, 0), "invoke_ns": 41 * S, "complete_ns": 42 * S}
+        held = [*BOTH, marker("n1", 2), *log("n1", (0, C), start=3)]
+        both = [*held, *({**each, "node": "n3"} for each in held)]
+        return torn(both, polls=[final, *earlier], leadership=[*leadership])
+
+    def past(op: int, at: int, **changes: object) -> list[Row]:
+        same = {"phase": "main", "op_id": op, "process": op, "complete_ns": at, **changes}
+        return [shown(A, 0, **same), shown(C, 3, **same)]
+
+    first = past(4, 9 * S)
+    assert told(*first, *past(5, 10 * S)).endswith(
+        "or the reader drops it; op 4 lacked it already, answered by n1, leader of log-0-0 in epoch"
+        " 0"
+    )
+    watcher = past(3, 5 * S, isolation="read_uncommitted")
+    assert "op 4 lacked it" in told(*first, *watcher)
+    for innocent in ([], first[:1], watcher, past(4, 9 * S, phase="final")):
+        assert told(*innocent).endswith("or the reader drops it")
+    either = [*REIGN, leads(3, 0)]
+    assert "op 4 lacked it already, answered by n1 or n3" in told(*first, leadership=either)
+
+
 def elsewhere(content: int) -> Group:
     """The transaction's other part, in another partition: B at 0, shown, with its marker at 1."""
     other = {"topic": "log-0", "topic_id": "id-0", "partition": 1}

@@ -51,6 +51,7 @@ from tests.checkers.reason_rows import (
     told,
     written,
 )
+from tests.checkers.reasons import look, metadata
 
 SENDS = [ack(A, 0, at=S), ack(B, 1, op=2, at=S)]
 HELD = {"sends": SENDS, "leadership": LED, **logs((0, A), (0, B))}
@@ -165,7 +166,7 @@ ASLEEP = replace(READ, silences=((0, 30 * S),))
         (
             of(A, 0, epoch=1),
             1,
-            "(0, 1), which brokers take for different messages: the client sent",
+            "brokers take for different messages: the client sent it again, or n2, leader of epoch",
         ),
         (of(A, 0, producer=9), 1, "different producer ids (1, 9), which brokers"),
         (
@@ -181,12 +182,23 @@ def test_what_the_client_sent_again_is_told_as_that(second: Row, acked: int, sai
 
 
 def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None:
-    on = {"sends": [ack(A, 1, at=S)], **written(of(A, 7), of(A, 0, epoch=1))}
-    quiet = reason(duplicate.CHECKER, group(READ, **on, leadership=LED))
-    assert "though no fault and no election is known" in quiet
+    def told(led: Sequence[Row], *later: Row) -> str:
+        rows = written(of(A, 7), of(A, 0, epoch=1), *later)
+        return reason(duplicate.CHECKER, group(READ, sends=[ack(A, 1)], leadership=[*led], **rows))
+
     elected = [*TWO, leads(3, 1, at=S, source="metadata")]
-    busy = reason(duplicate.CHECKER, group(READ, **on, leadership=elected))
-    assert busy.endswith("the client sent it again, as it does without an answer")
+    goes_on, unlike = of(B, 1, epoch=1), (of(B, 8), of(B, 2, epoch=1), of(B, 1, epoch=2))
+    asleep = "though no fault and no election is known that could have cost the client its answer"
+    assert told(LED, goes_on).endswith(
+        f": the client sent it again and went on with sequence 1 at 2, {asleep}"
+    )
+    assert told(elected, goes_on).endswith(
+        ": the client sent it again and went on with sequence 1 at 2, as it does without an answer"
+    )
+    for other in unlike:
+        copied = ": the client sent it again, or n2, leader of epoch 0, made the copy at 1"
+        assert told(LED, other).endswith(f"{copied}, {asleep}")
+        assert told(elected, other).endswith(copied)
 
 
 @pytest.mark.parametrize(
@@ -436,9 +448,13 @@ def announced(mark: int, *, at: int, broker: int = 2, epoch: int = 0) -> Row:
     return {**leads(broker, epoch, at=at), "high_watermark": mark}
 
 
-def early(*leadership: Row, send: Row, records: tuple[Row, ...] = (of(A, 0),)) -> str:
+def early(
+    *leadership: Row, send: Row, records: tuple[Row, ...] = (of(A, 0),), looks: Sequence[Row] = ()
+) -> str:
     rows = {"sends": [send], "polls": [told(A, 0, at=2 * S)], "leadership": [*LED, *leadership]}
-    return reason(uncommitted_read.CHECKER, group(READ, **rows, **written(*records)))
+    logs = written(*records)
+    logs["replica_states"] += looks
+    return reason(uncommitted_read.CHECKER, group(READ, **rows, **logs))
 
 
 def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
@@ -452,6 +468,33 @@ def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
         said = early(*marks, send=send)
         assert "acknowledged" not in said
         assert said.startswith("n2, leader of epoch 0, served it above the high watermark, or n2,")
+
+
+def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
+    marks = (announced(0, at=3 * S), announced(0, at=7 * S), announced(5, at=9 * S))
+    isrs = [metadata("n2", 2, 0, at_s, 1, 2) for at_s in (0.5, 8)]
+
+    def said(*looks: Row, told: Sequence[Row] = isrs) -> str:
+        why = early(*marks, *told, send=ack(A, 0, at=S), looks=looks)
+        return why.removeprefix(
+            "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced 0"
+            " until 7.000 s"
+        )
+
+    both = ": it acknowledged and served what was not committed, or its high watermark stood still"
+    had = (look("n1", 0, 0.9), look("n1", 1, 6))
+    assert said(*had) == (
+        ", though n1 was seen to end behind it by 6.000 s, with it the whole ISR: nothing kept its"
+        " high watermark back, and it stood still"
+    )
+    assert said(look("n1", 1, 0.9), had[1]) == both  # Another record may stand there.
+    assert said(had[0], look("n1", 1, 7.5)) == both  # After that answer.
+    assert said(*had, told=isrs[:1]) == both
+    assert said(*had, told=[*isrs, metadata("n2", 2, 0, 4, 1, 2, 3)]) == both
+    assert said(had[0], look("n1", 0, 5)) == (
+        "; n1, in the ISR, still ended at 0 at 5.000 s: it was not committed before n1 had it, too"
+    )
+    assert said(had[0], look("n1", 0, 3)) == both  # A look may be as old as the read.
 
 
 def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> None:
