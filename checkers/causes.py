@@ -214,7 +214,7 @@ def _by_election(
     if then is not None:
         led = elected(group, record, passed[0] if passed else first, then)
         again = passed is not None and then.broker == passed[0].broker
-        clauses.append(f"{then.node} {led}" if again else led)
+        clauses.append((f"{then.node} {led}" if again else led) + fault.then)
         notes += [*_holders(group, record, first, then)]
         known_ns = fault.away_until_ns
         notes += [*_truncated(group, record, first, then, until_ns=known_ns)]
@@ -271,12 +271,14 @@ class _Befell:
     Attributes:
         meanwhile: In force while the leader acknowledged.
         clauses: After that, and before the next leader's election.
+        then: In force while the next leader was elected, if only that is known.
         notes: Of which the order is not known; or that it was over by then.
         away_until_ns: Until when the leader could not truncate anything; -1: not known.
     """
 
     meanwhile: str = ""
     clauses: tuple[str, ...] = ()
+    then: str = ""
     notes: tuple[str, ...] = ()
     away_until_ns: int = -1
 
@@ -308,7 +310,8 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         return _Befell(meanwhile=f" {_MEANWHILE[fault.kind]}" if under else "",
                        away_until_ns=away_until_ns if under else -1)  # fmt: skip
     if not words:
-        return _Befell()
+        held = sure and until_ns >= then.told_ns and fault.kind in _AWAY
+        return _Befell(then=f" while {leader.node} {BEFELL[fault.kind]}" if held else "")
     if not sure:
         early = f"that election may have come before {leader.node} {BEFELL[fault.kind]}"
         return _Befell(clauses=(words,), notes=(early,))
