@@ -333,7 +333,7 @@ def _unanswered(group: Group, name: str, until_ns: int) -> str:
     if not len(missed) or len(missed) < later.sum():
         return ""
     return (
-        f"; its coordinator answered none of the group's {len(missed)} commits here from"
+        f"; none of the group's {len(missed)} commits here was answered from"
         f" {seconds(int(missed.min()))} on"
     )
 

@@ -333,7 +333,7 @@ def test_a_position_outside_of_the_log_is_the_reason() -> None:
 def test_commits_without_an_answer_are_counted_from_the_last_answer_on() -> None:
     silent = [commit(1, 80, op=1, process=2), commit(2, 95, op=2, process=2, outcome="info")]
     assert stuck(calm(), [], commits=silent).endswith(
-        "; its coordinator answered none of the group's 1 commits here from 95.000 s on"
+        "; none of the group's 1 commits here was answered from 95.000 s on"
     )
     for other in (
         commit(3, 96, op=3, process=2),
