@@ -220,7 +220,7 @@ def _why(group: Group, found: Anomaly) -> str:
     who = f", {as_leaders(by, joint=', then ')}," if by else ""
     said = (
         f"{opened.ended}no marker for {transaction} is in the logs of {', '.join(lacking)}: its"
-        f" coordinator{who} wrote none"
+        f" coordinator{who} did not get one written"
     )
     return Proved(said) if who else f"{said}; who led {TRANSACTIONS} then is not known for certain"
 

@@ -122,7 +122,7 @@ def test_without_a_marker_its_coordinator_did_not_get_one_written() -> None:
     assert told == (
         "its client gave it up or aborted it at 55.000 s, but no marker for the transaction of op 7"
         " (t-0), producer 1 is in the logs of n1, n2: its coordinator, n2, leader of"
-        " __transaction_state-0 in epoch 0, wrote none"
+        " __transaction_state-0 in epoch 0, did not get one written"
     )
 
 
@@ -144,15 +144,15 @@ def test_each_coordinator_since_the_transaction_was_to_end_is_named() -> None:
     )  # fmt: skip
     told = hanging(copies("n1"), reigns=led)
     assert told.endswith(
-        "its coordinator, n2, leader of __transaction_state-0 in epoch 1, then n3 in epoch 2,"
-        " wrote none"
+        "its coordinator, n2, leader of __transaction_state-0 in epoch 1, then n3 in epoch 2, did"
+        " not get one written"
     )
 
 
 def test_a_coordinator_that_is_not_known_is_not_named() -> None:
     for reigns in ((), (reign(2, 0, 0, 200, topic=GROUPS),)):
         told = hanging(copies("n1"), reigns=reigns)
-        assert "its coordinator wrote none; who led __transaction_state" in told
+        assert "its coordinator did not get one written; who led __transaction_state" in told
     alone = {**OPEN, "value": A}
     told = hanging(copies("n1"), send=alone, reigns=COORDINATED)
     assert told.startswith("no marker for the transaction of producer 1 is in the logs of n1:")
