@@ -90,6 +90,13 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
     )
     for other in (marks("n2"), marks(partition=group(about()).partition), marks(at=150)):
         assert "took records" not in out(REFUSED, other, leadership=LED)
+    same = {"topic": "log-0", "partition": 9, "source": "list-offsets", "leader": 3}
+    many = [{**same, "observer": "n3", "observed_ns": at, "high_watermark": at}
+            for at in range(9_000)]  # fmt: skip
+    (kept,) = taking(pa.Table.from_pylist(many, schema=TABLES["leadership"]), 0)
+    assert len(kept.marks) == 3_000, "of a long run some are left out"
+    assert kept.grew((0, 9)) == (0, 9)
+    assert kept.grew((9, 10)) is None, "it was told but once"
     assert taking(TABLES["leadership"].empty_table(), None) == ()
 
 
