@@ -35,7 +35,7 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Promise, Proved
-from checkers.reads import others, reads_of
+from checkers.reads import left_out_aborted, others, reads_of
 from checkers.transactions import READ_COMMITTED
 from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass, Outcome
@@ -201,12 +201,21 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
         many = "one other read" if without == 1 else f"{without} other reads"
         return (
             f"{who} or the client gave it away as committed: {many} (read_committed) went past it"
-            f" without it{ends}"
+            f" without it{_knew_aborted(group, min(got, default=NONE))}{ends}"
         )
     return (
         "its producer never asked for a commit, and no read_committed read went past it without it:"
         f" a coordinator ended it as committed, or all who served it took it for that{ends}"
     )
+
+
+def _knew_aborted(group: Group, op_id: int) -> str:
+    """Say so if a reader was told of other aborted records, and left them out."""
+    out = left_out_aborted(group, op_id)
+    if out is None:
+        return ""
+    who = f"op {op_id} itself" if out[0] == op_id else f"its client, in op {out[0]},"
+    return f", and {who} left out the aborted record at {out[1]}"
 
 
 CHECKER = Checker(

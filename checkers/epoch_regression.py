@@ -331,7 +331,7 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
         places = f"{verb(fit, 'has', 'have')} checkpoints that place epoch {epoch} there"
         return f"{node}'s checkpoint is wrong: {alike}, and {places}"
     if early := _too_early(group, mine, offset):
-        return f"{alike}, so the record is wrong, not the checkpoint: {early}"
+        return f"{alike}, so the checkpoint is right: {early}"
     log = group.logs[FINAL][node]
     at = log.at(offset) or 0
     if (np.diff(log.epochs[max(at - 1, 0) : at + 2]) >= 0).all() and not any(
@@ -391,7 +391,7 @@ def _too_early(group: Group, held: Side, offset: int) -> str:
     )  # fmt: skip
     return (
         f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it at {seconds(acked_ns)}, and"
-        f" {when}, so it gave the record a wrong epoch"
+        f" {when}: it gave a wrong epoch"
     )
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from checkers.quorum import QuorumFacts
 from checkers.reigns import Cut, Reign
+from checkers.taking import Taking
 from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -167,6 +168,7 @@ class RunFacts:
             it had answered last by then, and first again; -1: not at all.
         reigns: Who led each partition by the controllers' log, internal topics' ones too.
         inner_cuts: What replicas of internal topics were recorded to truncate.
+        taking: How each partition's high watermark grew after the last heal, by its leaders.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -205,6 +207,7 @@ class RunFacts:
     answers: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     reigns: tuple[Reign, ...] = ()
     inner_cuts: tuple[Cut, ...] = ()
+    taking: tuple[Taking, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True

@@ -137,7 +137,12 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
         if why:
             ended = _ended(facts, fault["targets"] or (), asked_ns)
             gone = any(each in why for each in _NOT_RUNNING) and not ended
-            since = [_answered(facts, each, asked_ns) for each in fault["targets"] or () if gone]
+            healed = _found_gone(fault) if gone else {}
+            since = [
+                _answered(facts, each, asked_ns, healed.get(each, ""))
+                for each in fault["targets"] or ()
+                if gone
+            ]
             return f"{what} had no effect: {why}{ended}{''.join(since)}"
     return f"{what} was not seen to have an effect"
 
@@ -164,8 +169,29 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
     return f" ({ended[-1]})" if ended else ""
 
 
-def _answered(facts: RunFacts, node: str, at_ns: int) -> str:
-    """Say when a target that did not run had answered, and whether anything had ended it."""
+def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
+    """Return of targets whose process the heal found gone, too: which, and which it started."""
+    told = json_object(fault["heal_effect"] or "")
+    before, seen, gone = (told.get(name) for name in ("pid_before", "processes", "was_gone"))
+    if not isinstance(before, dict) or not isinstance(seen, list) or not isinstance(gone, list):
+        return {}
+    new = {str(each.get("node")): each.get("pid") for each in seen if isinstance(each, dict)}
+    return {
+        str(node): f"its process {before[node]} gone, and started {new[node]}"
+        for node in gone
+        if isinstance(before.get(node), int) and isinstance(new.get(node), int)
+    }
+
+
+def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
+    """Say when a target that did not run had answered, and whether anything had ended it.
+
+    Args:
+        facts: Of the run.
+        node: The target.
+        at_ns: When the fault began.
+        healed: What the heal found and did; empty: not recorded.
+    """
     before_ns, after_ns = facts.answers.get((node, at_ns), (NONE, NONE))
     hits = [
         each
@@ -182,6 +208,11 @@ def _answered(facts: RunFacts, node: str, at_ns: int) -> str:
     if before_ns < 0:
         return f", and {node} had not answered before{again}"
     gap_s = (at_ns - before_ns) / NS_PER_S
+    if healed:
+        return (
+            f", though it had answered at {seconds(before_ns)} and nothing recorded ended it: its"
+            f" heal found {healed}"
+        )
     return (
         f", though it had answered at {seconds(before_ns)} and nothing recorded ended it{again}: it"
         f" ended unseen within {gap_s:.3f} s, or the look at its process was wrong"

@@ -71,6 +71,29 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
     return f"{led[0].node}, its leader{epoch}"
 
 
+def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
+    """Return of which other partition of the topic a broker took records in a time, as its leader.
+
+    Args:
+        group: The partition that is not meant.
+        node: Who led the other one.
+        span: From when to when, after the last heal.
+
+    Returns:
+        `log-0-1 (high watermark 40 to 50)`; empty if nothing shows any.
+    """
+    others = [
+        (grew, f"{each.topic}-{each.partition}")
+        for each in group.facts.taking
+        if each.node == node and each.topic == group.topic and each.partition != group.partition
+        if (grew := each.grew(span)) is not None
+    ]
+    if not others:
+        return ""
+    (first, last), place = max(others, key=lambda each: each[0][1] - each[0][0])
+    return f"{place} (high watermark {first} to {last})"
+
+
 def followers_serve(group: Group) -> bool:
     """Tell whether followers may answer fetches, by the brokers' settings."""
     return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)

@@ -219,9 +219,7 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{held} and stood at offset {position}, and the log goes from {log.start} to {log.end}"
         )
     readers = _others(group, name, position, span)
-    given = (
-        f", and readers outside of the group were given {readers} from there on" if readers else ""
-    )
+    given = f", and other readers got {readers} from there on" if readers else ""
     leader = fetched_from(group, (midst_ns, midst_ns))
     who = f"{leader}," if leader else "a broker" if followers_serve(group) else "its leader"
     return (
@@ -315,7 +313,7 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
     mine = [each for each in np.unique(processes).tolist() if group_id_of(plan, each) == name]
     ok = equal(polls, "outcome", Outcome.OK.value) & (times <= until_ns)
     last_ns = int(times[ok & np.isin(processes, mine)].max(initial=NONE))
-    return f"; the group was given its last record of it at {seconds(last_ns)}" * (last_ns >= 0)
+    return f"; the group got its last record of it at {seconds(last_ns)}" * (last_ns >= 0)
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
@@ -333,7 +331,7 @@ def _unanswered(group: Group, name: str, until_ns: int) -> str:
     if not len(missed) or len(missed) < later.sum():
         return ""
     return (
-        f"; its coordinator answered none of the group's {len(missed)} commits here from"
+        f"; none of the group's {len(missed)} commits here was answered from"
         f" {seconds(int(missed.min()))} on"
     )
 

@@ -168,7 +168,11 @@ def _why(group: Group, found: Anomaly) -> str:
     once = _lives(group, node, marked_ns, seen_ns) == 1
     life = f"{node} was {'not ' * once}restarted in between"
     if untimed:
-        return f"{life}{back}; {cut_text(untimed[0])}, at a time that is not recorded"
+        before = [each for each in looks_at(group, node) if each[0] < seen_ns and each[1] > end]
+        when = "at a time that is not recorded"
+        if once and before and [each.from_offset for each in untimed] == [end]:
+            when = f"between {seconds(before[-1][0])} and {seconds(seen_ns)}"
+        return f"{life}{back}; {cut_text(untimed[0])}, {when}"
     return (
         f"{life} and recorded no truncation{since}{back}: it dropped what it had called committed"
         " and fetched it again, or reported a wrong end; the record does not show which"

@@ -108,12 +108,12 @@ def _why(group: Group, found: Anomaly) -> str:
     """Return who stored it, or who gave it to a reader although no log holds it."""
     home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
-    origin = "no recorded client sent it"
-    if home and home != group.place:
-        origin = f"its sender sent it to {home} only"
+    strange = home and home != group.place
+    origin = f"its sender sent it to {home} only" if strange else "no recorded client sent it"
     logs = [log for log in final_logs(group) if _has(log, offset, value)]
     if logs:
-        return f"{hold([log.node for log in logs])} it: {_stored(logs[0], offset, group)}; {origin}"
+        whence = f"; {origin}" if strange else ""  # Otherwise the sentence itself says so.
+        return f"{hold([log.node for log in logs])} it: {_stored(logs[0], offset, group)}{whence}"
     instead = held_at(group, offset)
     if not instead:
         return f"{origin}, so a broker stored or served it here; no log that was read holds it"

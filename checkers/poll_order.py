@@ -299,7 +299,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def _unmoved(found: Anomaly) -> str:
     """Return that nothing moved a reader between two polls, if two polls are what it is about."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
-    return "; its client neither sought nor was assigned anew" * between
+    return "; no seek or assignment lay between" * between
 
 
 def _left_out(group: Group, found: Anomaly, who: str) -> str:

@@ -17,6 +17,7 @@ from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import ends_of, fetched_from, op_span
 from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.reads import left_out_aborted
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -79,11 +80,17 @@ def _why(group: Group, found: Anomaly) -> str:
     offset = number_in(found, "offset")
     who = fetched_from(group, op_span(group, "polls", number_in(found, "op_id")), offset)
     marker = int(ends_of(group.final_log, np.array([offset])).markers[0])
-    behind = f": its marker stands behind the record, at offset {marker}" if marker >= 0 else ""
+    behind = f" (its marker stands at {marker})" if marker >= 0 else ""
+    aborted = left_out_aborted(group, number_in(found, "op_id"))
+    client = ", or the client fetched without read_committed"
+    if aborted:  # It drops none unless it asks for what is committed.
+        client = (
+            f"; the client did fetch read_committed: op {aborted[0]} left out the aborted record at"
+            f" {aborted[1]}"
+        )
     said = (
-        f"{f'{who},' if who else 'a broker'} served the record to a read_committed reader while its"
-        f" transaction was open, so above the last stable offset, or the client fetched without"
-        f" read_committed{behind}"
+        f"{f'{who},' if who else 'a broker'} served the record while its transaction was open"
+        f"{behind}, so above the last stable offset{client}"
     )
     return Proved(said) if who else said
 

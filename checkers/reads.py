@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, ints, unique_pairs
+from checkers.columns import NONE, Ints, equal, ints, present, select, unique_pairs, within
 from checkers.group import Group
+from checkers.transactions import READ_COMMITTED
+from results.record.terms import Outcome
 
 
 def rows_with(column: Ints, number: int, order: Ints) -> Ints:
@@ -68,3 +70,36 @@ def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what:
     early = sum(0 <= each <= before_ns for each in rest)
     many = "one other read" if len(rest) == 1 else f"{len(rest)} other reads"
     return f"{many} returned {what}" + (f", {early} of them before" if early and rest[1:] else "")
+
+
+def left_out_aborted(group: Group, op_id: int) -> tuple[int, int] | None:
+    """Return a read of an op's client that left out an aborted record: (op, offset of that).
+
+    Clients drop aborted records themselves, and only if they read what is committed. The op itself
+    comes before others of its process.
+
+    Args:
+        group: The partition.
+        op_id: Of a read.
+
+    Returns:
+        None if no read shows it.
+    """
+    polls, log = group.table("polls"), group.final_log
+    ops, process = ints(polls, "op_id"), ints(polls, "process")
+    mine = np.unique(process[(ops == op_id) & (process >= 0)])
+    if log is None or len(mine) != 1:
+        return None
+    sends = group.table("sends")
+    failed = equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "txn_id")
+    values = ints(select(sends, failed & present(sends, "value")), "value")
+    aborted = log.offsets[within(log.values, values)]
+    read = (process == mine[0]) & equal(polls, "isolation", READ_COMMITTED)
+    read &= equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "offset") >= 0)
+    for each in sorted(set(ops[read].tolist()), key=lambda other: (other != op_id, other)):
+        given = ints(polls, "offset")[read & (ops == each)]
+        inside = aborted[(aborted > given.min()) & (aborted < given.max())]
+        out = inside[~within(inside, given)]
+        if len(out):
+            return each, int(out[0])
+    return None

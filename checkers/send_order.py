@@ -301,7 +301,7 @@ def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int
         nodes: Whose logs hold both.
         pair: The offset of the record that was sent first, and of the other one.
     """
-    told = f"{hold(nodes)} both where they were acknowledged, so no answer was wrong"
+    told = f"{hold(nodes)} both where they were acknowledged"
     log = next(each for each in final_logs(group) if each.node == nodes[0])
     one, two = (log.at(offset) for offset in pair)
     if one is None or two is None:

@@ -37,6 +37,7 @@ from checkers.findings import (
     with_stacks,
 )
 from checkers.group import Group
+from checkers.group_reasons import took_elsewhere
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
 from checkers.reigns import between
 from checkers.replica_reasons import entries, verb
@@ -292,7 +293,11 @@ def _last_named(group: Group, until_ns: int) -> str:
 def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
     """Say so if the brokers that should have led answered other questions meanwhile."""
     up = [node for node in nodes if _was_up(group, node, span)]
-    return f", though {' and '.join(up)} was up and answered Metadata" if up == [*nodes] else ""
+    if up != [*nodes]:
+        return ""
+    elsewhere = took_elsewhere(group, up[0], span) if len(up) == 1 else ""
+    did = f"answered Metadata and took records of {elsewhere}" if elsewhere else ""
+    return f", though {' and '.join(up)} {did or 'was up and answered Metadata'}"
 
 
 def _refused(group: Group, span: tuple[int, int]) -> str:
@@ -304,7 +309,7 @@ def _refused(group: Group, span: tuple[int, int]) -> str:
     if not told:
         return ""
     error, count = max(told.items(), key=lambda each: (each[1], each[0]))
-    return f"; {count} sends were refused with {error}"
+    return f"; {count} sends got {error}"
 
 
 CHECKER = Checker(

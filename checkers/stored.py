@@ -48,6 +48,7 @@ from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.quorum import quorum_facts
 from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
+from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
 from results.record.atomic import write_atomically
@@ -262,6 +263,7 @@ def load_facts(root: Path) -> RunFacts:
         reigns=_reigns(paths, quorum, disturbances(faults)),
         inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
         witnessed=_witnessed(paths),
+        taking=taking(load_table(paths, "leadership", MARK_COLUMNS), calm_ns),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
         contents_known=any(_has(paths, name, DAMAGE[0]) for name in ("polls", "replica_records")),

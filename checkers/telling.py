@@ -141,7 +141,9 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
         )
         if found
     ]
-    return f" ({what} {seconds(at_ns)} {'; '.join(faults) or 'no fault was known to be in force'})"
+    if not faults:
+        return f" (no fault known {what} {seconds(at_ns)})"
+    return f" ({what} {seconds(at_ns)} {'; '.join(faults)})"
 
 
 def _fault(fault: Disturbance) -> str:

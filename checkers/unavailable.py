@@ -45,7 +45,7 @@ from checkers.findings import (
     with_stacks,
 )
 from checkers.group import Group
-from checkers.group_reasons import served_by
+from checkers.group_reasons import served_by, took_elsewhere
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from checkers.replica_reasons import listed
 from results.record.clock import NS_PER_S
@@ -279,8 +279,8 @@ def _why(group: Group, found: Anomaly) -> str:
         return f"brokers refused them with {worst}{none}; {who}, {alive} meanwhile{locked}"
     did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
-    missing = f"; clients only record that they gave up ({worst}), not what it answered"
-    return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing if worst else ''}"
+    missing = f"; clients recorded no answer, only {worst}" if worst else ""
+    return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing}"
 
 
 def _no_authorizer(group: Group, error: str) -> str:
@@ -312,14 +312,17 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
         f"answered ListOffsets{by}" if answered.any() else "",
         f"gave readers {records} of it" if given else "",
     ]
-    return " and ".join(each for each in said if each)
+    if any(said) and node and (elsewhere := took_elsewhere(group, node, span)):
+        said.append(f"took records of {elsewhere}")
+    *most, last = [each for each in said if each] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
     """Return what a leader did with the sends of a time, by where its log ended."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
-        return f"appended nothing (its log ended at {ends[0]} all the time)"
+        return f"appended nothing (its log stood at {ends[0]})"
     if len(ends) > 1 and ends[0] < ends[-1]:
         return f"appended records (its log grew from {ends[0]} to {ends[-1]}) and acknowledged none"
     return "acknowledged nothing"
@@ -345,9 +348,7 @@ def _last_taken(group: Group, until_ns: int) -> str:
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")[_taken(sends)]
     last_ns = int(ended[ended <= until_ns].max(initial=NONE))
-    return f"; the last message that it took was acknowledged at {seconds(last_ns)}" * (
-        last_ns >= 0
-    )
+    return f"; it took its last message at {seconds(last_ns)}" * (last_ns >= 0)
 
 
 def _locked(found: Anomaly, leader: str) -> str:

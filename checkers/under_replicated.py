@@ -360,9 +360,11 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
     """Return which leader acknowledged a record that replicas lacked then, if it is known."""
     by = led_between(group, acked.sent_ns, acked.acked_ns)
     without = [each for each in nodes if _lacked(group, acked, each)]
-    if not without or len(by) != 1 or by[0].broker < 0 or by[0].node in without:
+    if not without or len(by) != 1 or by[0].broker < 0:
         return []
     leader = by[0]
+    if leader.node in without:
+        return [f"{in_words(by)} acknowledged it, though its own log did not have it"]
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [isr for _, seen_ns, isr in told if seen_ns <= acked.acked_ns][-1:]
     after = [isr for asked_ns, _, isr in told if asked_ns >= acked.acked_ns][:1]

@@ -204,7 +204,7 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
     there = offset_of(group, value)
     past = skipped_by(group, there)
     how = f"{len(past)} {'reads' if past[1:] else 'read'} went past it without it" if past else (
-        f"final reads ended behind it, at offset {_ends(group)}"
+        f"final reads ended at {_ends(group)}"
     )  # fmt: skip
     behind = _unread_behind(group, there)
     run = f", and no read returned anything from {there} on" if behind else ""

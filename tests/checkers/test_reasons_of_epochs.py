@@ -173,9 +173,8 @@ def test_a_record_whose_epoch_had_not_begun_is_wrong() -> None:
     led = [leads(2, 0, at=at * S) for at in range(1, 6)]
     on = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=9 * S)])
     assert cause(epoch_regression.CHECKER, on) == (
-        "n1, n2 and n3 hold the record alike, so the record is wrong, not the checkpoint: n2,"
-        " leader of epoch 0, acknowledged it at 3.000 s, and epoch 1 was seen first at 9.000 s, so"
-        " it gave the record a wrong epoch"
+        "n1, n2 and n3 hold the record alike, so the checkpoint is right: n2, leader of epoch 0,"
+        " acknowledged it at 3.000 s, and epoch 1 was seen first at 9.000 s: it gave a wrong epoch"
     )
     soon = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=7 * S)])
     first = epoch_regression.CHECKER.check(soon).anomalies[0]
@@ -197,7 +196,7 @@ def test_a_record_that_took_the_place_of_another_was_not_acknowledged_before_its
         epoch_regression.CHECKER, recorded(own, sends=gone, leadership=[*led, *later])
     ) == (
         f"{alike}: n1, leader of epoch 0, acknowledged it at 2.000 s, and epoch 1 was seen first at"
-        " 20.000 s, so it gave the record a wrong epoch"
+        " 20.000 s: it gave a wrong epoch"
     )
 
 

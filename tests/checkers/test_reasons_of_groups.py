@@ -296,7 +296,7 @@ def test_a_member_whose_position_has_records_was_served_nothing() -> None:
     told = stuck(calm(), moves, got(OF_NONE, 120, 2), replica_records=HELD, leadership=LED)
     assert told == (
         "process 2 has been assigned the partition since 90.000 s and stood at offset 1, where n1's"
-        " log has records, and readers outside of the group were given 1 from there on: so its"
+        " log has records, and other readers got 1 from there on: so its"
         " polls came back empty, by n1, its leader in epoch 0, or by its client"
     )
     anyone = calm(more={"broker": {"replica.selector.class": "a.Selector"}})
@@ -316,7 +316,7 @@ def test_the_groups_last_record_before_that_is_named() -> None:
     rows = {"replica_records": HELD, "leadership": LED}
     told = stuck(calm(), [move(DEALT, MEMBER, 80, 0)], got(MEMBER, 90), **rows)
     assert "stood at offset 1," in told, "it had read offset 0"
-    assert told.endswith("; the group was given its last record of it at 90.000 s")
+    assert told.endswith("; the group got its last record of it at 90.000 s")
     failed = {**got(MEMBER, 90), "outcome": "info"}
     assert "last record" not in stuck(calm(), [move(DEALT, MEMBER, 80, 0)], failed, **rows)
 
@@ -333,7 +333,7 @@ def test_a_position_outside_of_the_log_is_the_reason() -> None:
 def test_commits_without_an_answer_are_counted_from_the_last_answer_on() -> None:
     silent = [commit(1, 80, op=1, process=2), commit(2, 95, op=2, process=2, outcome="info")]
     assert stuck(calm(), [], commits=silent).endswith(
-        "; its coordinator answered none of the group's 1 commits here from 95.000 s on"
+        "; none of the group's 1 commits here was answered from 95.000 s on"
     )
     for other in (
         commit(3, 96, op=3, process=2),

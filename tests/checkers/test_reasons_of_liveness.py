@@ -12,7 +12,9 @@ from checkers.facts import NOTED, Absence, Disturbance, RunFacts
 from checkers.protocol import Checker, Proved
 from checkers.quorum import QuorumFacts
 from checkers.reigns import Reign
+from checkers.taking import taking
 from results.record.milestones import ENDED, STACKS, Milestone
+from results.record.tables import TABLES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -71,6 +73,31 @@ def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
         "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
         " ListOffsets and gave readers 2 records of it meanwhile"
     )
+
+
+def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
+    def marks(node: str = "n3", partition: int = 9, at: int = 103) -> RunFacts:
+        rows = [{"topic": "log-0", "partition": partition, "source": "list-offsets", "leader": 3,
+                 "observer": node, "observed_ns": when * S, "high_watermark": mark}
+                for when, mark in ((99, 1), (at, 7), (at + 2, 9), (180, 99))]  # fmt: skip
+        table = pa.Table.from_pylist(rows, schema=TABLES["leadership"])
+        return about(taking=taking(table, CALM * S))
+
+    told = out(REFUSED, marks(), leadership=LED, polls=[got(105)])
+    assert told.endswith(
+        "though it answered ListOffsets, gave readers a record of it and took records of log-0-9"
+        " (high watermark 7 to 9) meanwhile"
+    )
+    for other in (marks("n2"), marks(partition=group(about()).partition), marks(at=150)):
+        assert "took records" not in out(REFUSED, other, leadership=LED)
+    same = {"topic": "log-0", "partition": 9, "source": "list-offsets", "leader": 3}
+    many = [{**same, "observer": "n3", "observed_ns": at, "high_watermark": at}
+            for at in range(9_000)]  # fmt: skip
+    (kept,) = taking(pa.Table.from_pylist(many, schema=TABLES["leadership"]), 0)
+    assert len(kept.marks) == 3_000, "of a long run some are left out"
+    assert kept.grew((0, 9)) == (0, 9)
+    assert kept.grew((9, 10)) is None, "it was told but once"
+    assert taking(TABLES["leadership"].empty_table(), None) == ()
 
 
 def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
@@ -135,9 +162,9 @@ def looks(*ends: int, node: str = "n3") -> list[Row]:
 def test_a_leader_that_takes_nothing_says_not_why() -> None:
     told = out(SILENT, leadership=LED, replica_states=looks(1, 1, 1))
     assert told == (
-        "n3, its leader in epoch 1, appended nothing (its log ended at 1 all the time), though it"
-        " answered ListOffsets meanwhile; the last message that it took was acknowledged at"
-        " 90.000 s; clients only record that they gave up (_MSG_TIMED_OUT), not what it answered"
+        "n3, its leader in epoch 1, appended nothing (its log stood at 1), though it"
+        " answered ListOffsets meanwhile; it took its last message at 90.000 s; clients recorded no"
+        " answer, only _MSG_TIMED_OUT"
     )
     grew = out(SILENT, leadership=LED, replica_states=looks(1, 2, 3))
     assert "appended records (its log grew from 1 to 3) and acknowledged none, though" in grew
@@ -257,7 +284,7 @@ def test_brokers_may_name_another_one_than_the_controllers() -> None:
 def test_what_brokers_refused_sends_with_is_named() -> None:
     refused = (failed(f"{REFUSED}: too few", 110), failed(SILENT, 111), failed(SILENT, 112))
     told = vacant(about(ELECTED), *names(3, 95), sends=refused)
-    assert told.endswith("; 1 sends were refused with NOT_ENOUGH_REPLICAS")
+    assert told.endswith("; 1 sends got NOT_ENOUGH_REPLICAS")
     assert "refused" not in vacant(about(ELECTED), *names(3, 95), sends=refused[1:])
     early = (failed(REFUSED, 90),)
     assert "refused" not in vacant(about(ELECTED), *names(3, 95), sends=early)
@@ -444,6 +471,15 @@ def test_of_a_target_that_did_not_run_its_answers_are_told() -> None:
         " at 15.000 s and nothing recorded ended it; it answered next at 24.000 s: it ended unseen"
         " within 1.000 s, or the look at its process was wrong"
     )
+    heal = {"pid_before": {"n2": 43}, "was_gone": ["n2"], "processes": [{"node": "n2", "pid": 53}]}
+    (healed,) = set(missed({**row, "heal_effect": json.dumps(heal)}, answers=seen))
+    assert healed == (
+        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, though it had answered"
+        " at 15.000 s and nothing recorded ended it: its heal found its process 43 gone, and"
+        " started 53"
+    )
+    for wrong in ({**heal, "was_gone": []}, {**heal, "processes": []}, {"was_gone": ["n2"]}):
+        assert missed({**row, "heal_effect": json.dumps(wrong)}, answers=seen)[0] == unseen
     earlier = Disturbance(kind="stop", begun_ns=9 * S, ended_ns=20 * S, nodes=frozenset({"n2"}))
     (known,) = set(missed(row, answers=seen, disturbances=(earlier,)))
     assert known.endswith(
