@@ -74,6 +74,8 @@ _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
 """How a broker's reason for a truncation begins (`cluster.kafka`)."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
 """Faults under which a broker follows no leader."""
+_ALIVE = frozenset({"pause", "isolate"})
+"""Of these, those that no broker's life ends with."""
 
 
 def cause_of_loss(
@@ -311,7 +313,8 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
                        away_until_ns=away_until_ns if under else -1)  # fmt: skip
     if not words:
         held = sure and until_ns >= then.told_ns and fault.kind in _AWAY
-        return _Befell(then=f" while {leader.node} {BEFELL[fault.kind]}" if held else "")
+        state = BEFELL[fault.kind] if fault.kind in _ALIVE else "was down"
+        return _Befell(then=f" while {leader.node} {state}" if held else "")
     if not sure:
         early = f"that election may have come before {leader.node} {BEFELL[fault.kind]}"
         return _Befell(clauses=(words,), notes=(early,))
@@ -355,7 +358,9 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
     for node in sorted(set(replicas_of(group)) - {leader.node, then.node}):
         if had(group, record, node):
             too = f"{node} had it too"
-        elif reached(group, record, node, then.not_before_ns):
+        elif not never_had(group, record, node) and reached(
+            group, record, node, then.not_before_ns
+        ):
             too = f"{node}'s log had reached its offset too"
         else:
             continue

@@ -75,8 +75,8 @@ def lost(
     )
 
 
-def cause(on: Group, *, weak: bool = True, sent_ns: int = S - 5) -> str:
-    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=S, weak=weak)
+def cause(on: Group, *, weak: bool = True, sent_ns: int = S - 5, acked_ns: int = S) -> str:
+    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
     return cause_of_loss(on, record, acknowledgers(on, record))
 
 
@@ -154,6 +154,25 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
 )
 def test_a_fault_is_told_only_as_far_as_it_was_seen_to_work(hit: Disturbance, words: str) -> None:
     assert words in cause(lost(*LED, disturbances=(hit,), truncations=[CUT]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "until_ns", "words"),
+    [
+        ("pause", 4 * S, " without it while n1 was paused"),
+        ("isolate", 4 * S, " without it while n1 was cut off"),
+        ("kill", 4 * S, " without it while n1 was down"),
+        ("pause", 4 * S - 1, " without it"),
+    ],
+)
+def test_a_fault_that_was_over_before_a_late_answer_is_told_of_the_election(
+    kind: str, until_ns: int, words: str
+) -> None:
+    """A paused leader answers after its pause, when another one has been elected."""
+    led = [leads(1, 4), elected(2, 5, 9), unaware(3 * S + HALF), leads(2, 5, at=4 * S)]
+    held = fault(kind, 2 * S, healing_ns=until_ns)
+    told = cause(lost(*led, disturbances=(held,), truncations=[CUT]), acked_ns=6 * S)
+    assert told.split(";")[0].endswith(words)
 
 
 def test_a_fault_after_the_next_leader_is_none_of_the_causes() -> None:
