@@ -24,6 +24,7 @@ from results.record.paths import RunPaths
 from results.record.reading import open_file, open_lock, read_text
 from results.record.world import world
 from results.samples import SAMPLE_PREFIX, find_sample, is_sample
+from results.trust import make_shared_as
 
 __all__ = [
     "RunInUseError",
@@ -210,7 +211,7 @@ class Store:
         parent = root / name
         stem = f"{utc_now_text()}-{seed}"
         try:
-            parent.mkdir(exist_ok=True)
+            make_shared_as(parent, root)
             paths = RunPaths(_make_unique(parent, stem))
             for folder in (paths.live, paths.statistics, paths.nodes):
                 folder.mkdir(parents=True)
