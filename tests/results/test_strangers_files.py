@@ -147,7 +147,7 @@ BOMBS = [rows_without_end, page_without_end, text_in_every_row, another_codec]
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_of_parquet_is_refused_before_it_is_decoded(
+def test_15_to_17_a_bomb_of_parquet_is_refused_before_it_is_decoded(
     bomb: Callable[[Path], None], tmp_path: Path
 ) -> None:
     paths = RunPaths(tmp_path)
@@ -236,7 +236,7 @@ def columns_without_width(path: Path) -> None:
 
 
 @pytest.mark.parametrize("bomb", [shrunk, body_that_is_not_there, columns_without_width])
-def test_a_bomb_of_a_stream_is_refused_before_it_is_decoded(
+def test_15_to_17_a_bomb_of_a_stream_is_refused_before_it_is_decoded(
     bomb: Callable[[Path], None], tmp_path: Path
 ) -> None:
     stream = tmp_path / "polled.worker-0.arrows"
