@@ -87,9 +87,7 @@ FAKES = {
 }
 
 
-def apt_calls(
-    folder: Path, *words: str, user: int, answer: str | None, ci: str = ""
-) -> str:
+def apt_calls(folder: Path, *words: str, user: int, answer: str | None, ci: str = "") -> str:
     """Return what `./setup test` calls apt-get with, on a machine of fakes without a browser.
 
     Args:

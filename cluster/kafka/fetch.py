@@ -3,9 +3,9 @@
 Every jar is compared with the checksum that the repository publishes beside it, and with its
 SHA-256. For the versions that Logquake was tried with, `hashes/` has one file each, in the format
 of sha256sum: it lists all jars that are taken. For another version the first fetch rests on the
-repository alone, and later ones are compared with what it brought. A manifest with the sizes and hashes of all jars is written last and in one step:
-without it nothing was fetched, and a file that no longer matches it is fetched again. With it, a
-run needs no network.
+repository alone, and later ones are compared with what it brought. A manifest with the sizes and
+hashes of all jars is written last and in one step: without it nothing was fetched, and a file that
+no longer matches it is fetched again. With it, a run needs no network.
 """
 
 import hashlib

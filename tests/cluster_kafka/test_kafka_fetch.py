@@ -232,7 +232,7 @@ def test_14_a_jar_that_is_another_than_the_one_that_ships_is_never_taken(
 
 
 def test_14_a_jar_that_only_the_repository_adds_is_never_taken(
-    repository: Repository, cache: Path, shipped: Path
+    repository: Repository, shipped: Path
 ) -> None:
     lines = [line for line in shipped.read_text().splitlines() if CLIENTS not in line]
     shipped.write_text("\n".join(lines))

@@ -14,7 +14,7 @@ HALF_OPEN = 300
 WAIT_S = 10
 
 
-def test_26_the_address_that_is_printed_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
+def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with served(tmp_path, log, "--host", "0.0.0.0") as (url, _):  # noqa: S104 - for a moment
         assert requests.get(url, timeout=WAIT_S).status_code == 200
