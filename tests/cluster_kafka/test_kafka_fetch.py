@@ -274,7 +274,7 @@ def test_the_default_version_is_fetched_as_it_ships() -> None:
     assert f"org/apache/kafka/kafka-clients/{version}/kafka-clients-{version}.jar" in paths
 
 
-def test_a_manifest_that_names_a_file_outside_of_the_cache_is_not_believed(
+def test_13_a_manifest_that_names_a_file_outside_of_the_cache_is_not_believed(
     repository: Repository, cache: Path
 ) -> None:
     whole = fetch(repository)
