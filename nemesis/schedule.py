@@ -20,7 +20,8 @@ from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
 from nemesis.virtual import kinds_in
 from nemesis.written import refuse_senseless
-from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlannedFault
+from results.record.plan import ALL, NEMESIS_KINDS, Plan
+from results.record.plan_parts import PlannedFault
 
 MIN_HOLD_S = 4.2
 """Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""

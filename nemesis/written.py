@@ -11,7 +11,8 @@ from nemesis.roster import Roster
 from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, Target, parse_target
 from nemesis.triggers import parse_trigger
 from nemesis.virtual import kinds_in
-from results.record.plan import Plan, PlanError, PlannedFault
+from results.record.plan import Plan, PlanError
+from results.record.plan_parts import PlannedFault
 
 
 def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:

@@ -12,6 +12,7 @@ import fnmatch
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -24,6 +25,7 @@ from results.record.paths import RunPaths
 from results.record.reading import open_file, open_lock, read_text
 from results.record.world import world
 from results.samples import SAMPLE_PREFIX, find_sample, is_sample
+from results.trust import make_shared_as
 
 __all__ = [
     "RunInUseError",
@@ -210,7 +212,7 @@ class Store:
         parent = root / name
         stem = f"{utc_now_text()}-{seed}"
         try:
-            parent.mkdir(exist_ok=True)
+            make_shared_as(parent, root)
             paths = RunPaths(_make_unique(parent, stem))
             for folder in (paths.live, paths.statistics, paths.nodes):
                 folder.mkdir(parents=True)
@@ -245,7 +247,7 @@ class Store:
     def latest(self) -> RunPaths | None:
         """Return the run that was created last, None in an empty store."""
         link = self.root / LATEST
-        if link.is_dir():
+        if link.is_dir() and not self.root.stat().st_mode & stat.S_ISVTX:
             return RunPaths(link.resolve())
         return next(iter(self.runs()), None)
 
@@ -302,7 +304,10 @@ class Store:
         temporary = self.root / f".{LATEST}-{os.getpid()}"
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(Path(paths.root.parent.name) / paths.root.name)
-        temporary.replace(self.root / LATEST)
+        try:
+            temporary.replace(self.root / LATEST)
+        except PermissionError:  # Another user's, in a store that is sticky (man 1 chmod).
+            temporary.unlink()
 
 
 def _try_lock(handle: int, kind: int) -> bool:

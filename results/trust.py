@@ -13,6 +13,8 @@ import grp
 import os
 import pwd
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from results.record.atomic import StoreError, store_error
@@ -20,6 +22,8 @@ from results.record.paths import RunPaths
 
 _INSIDE = ("", "record", "record/live", "statistics")
 """Folders of a run whose files are written by name, and read to act on."""
+_FOR_OWNERS = stat.S_IWGRP | stat.S_IWOTH
+_SHARED = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
 class UntrustedRunError(StoreError):
@@ -28,6 +32,36 @@ class UntrustedRunError(StoreError):
 
 class NotOursError(UntrustedRunError):
     """A run is another user's, or lies elsewhere: nothing is wrong with it, but it is not ours."""
+
+
+@contextmanager
+def closed_to_others() -> Iterator[None]:
+    """Have files that are made meanwhile, by child processes too, writable by their owner alone.
+
+    A umask of 002 is usual where each user has a group of his own. Elsewhere it would open each run
+    to a whole group, and `refuse_unless_own` would refuse it to the user who made it.
+    """
+    before = os.umask(_FOR_OWNERS)
+    os.umask(before | _FOR_OWNERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def make_shared_as(folder: Path, store: Path) -> None:
+    """Make a folder that whoever may write the store may write too, if it is not there.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return
+    shared = stat.S_IMODE(store.stat().st_mode) & _SHARED
+    if shared:
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | shared)
 
 
 def refuse_unless_own(paths: RunPaths) -> None:
@@ -89,19 +123,58 @@ def is_own_file(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not _open_to(found)
 
 
+def refuse_nights_unless_own(folder: Path) -> None:
+    """Refuse to go on with nights that are not the caller's own, or lead out of their folder.
+
+    Their journals say which runs are healed and dropped, and their suites what is played.
+
+    Args:
+        folder: Of a suite's nights, `STORE/.suites/<suite>`; it need not exist.
+
+    Raises:
+        UntrustedRunError: It, or a file in it, is a link, another user's, or can be written by
+            others.
+        StoreError: It cannot be looked at.
+    """
+    try:
+        if folder.parent.is_symlink():
+            raise UntrustedRunError(f"{folder.parent} is a link, which no store has; remove it")
+        for path in (folder, *folder.glob("*"), *folder.glob("*/*")):
+            if os.path.lexists(path) and (why := _distrust(path, folder)):
+                raise UntrustedRunError(f"the nights in {folder} are left alone: {why}")
+    except OSError as refused:
+        raise store_error(folder, refused) from refused
+
+
 def others_of(folder: Path) -> str:
-    """Return who else than the caller and root can write a folder; empty: nobody, or there is none.
+    """Return who else than the caller and root can write a folder, or what is in it.
 
     Args:
         folder: One that programs are taken from, a link or not.
+
+    Returns:
+        A user's name, or "everybody". Empty: nobody, or there is no such folder.
     """
     try:
-        found = folder.stat()
+        if others := _others(folder.stat()):
+            return others
     except OSError:
         return ""
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            try:
+                found = Path(where, name).lstat()
+            except FileNotFoundError:  # Another process's scratch.
+                continue
+            if others := _others(found):
+                return others
+    return ""
+
+
+def _others(found: os.stat_result) -> str:
     if found.st_uid not in (os.geteuid(), 0):
         return _name(found.st_uid)
-    return "everybody" if _open_to(found) else ""
+    return "everybody" if not stat.S_ISLNK(found.st_mode) and _open_to(found) else ""
 
 
 def confined(folder: Path, relative: str) -> Path | None:
@@ -135,18 +208,20 @@ def is_own(paths: RunPaths) -> bool:
 
 def _see(paths: RunPaths, path: Path) -> None:
     """Refuse a run for one of its files or folders."""
+    if why := _distrust(path, paths.root):
+        raise UntrustedRunError(f"{paths.run_id} is left alone: {why}")
+
+
+def _distrust(path: Path, root: Path) -> str:
+    """Return why a file or folder below a root, or that root, is not trusted; empty if it is."""
     found = path.lstat()
-    where = f"{path.relative_to(paths.root.parent)}"
+    where = f"{path.relative_to(root.parent)}"
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         what = "a link" if stat.S_ISLNK(found.st_mode) else "neither a file nor a folder"
-        why = f"{where} is {what}, which no run makes; remove it"
-    elif found.st_uid != os.geteuid():
-        why = f"{where} belongs to {_name(found.st_uid)}; remove it, or take the run over (chown)"
-    elif _open_to(found):
-        why = f"others can write {where}; type: chmod -R go-w {paths.root}"
-    else:
-        return
-    raise UntrustedRunError(f"{paths.run_id} is left alone: {why}")
+        return f"{where} is {what}, which no run makes; remove it"
+    if found.st_uid != os.geteuid():
+        return f"{where} belongs to {_name(found.st_uid)}; remove it, or take it over (chown -R)"
+    return f"others can write {where}; type: chmod -R go-w {root}" if _open_to(found) else ""
 
 
 def _open_to(found: os.stat_result) -> bool:

@@ -1,6 +1,9 @@
 """What `./setup` installs is locked: every version, every hash, and no package index."""
 
+import os
+import pty
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -70,4 +73,74 @@ def test_setup_refuses_a_word_that_it_does_not_know() -> None:
         [ROOT / "setup", "tests"], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 254
-    assert done.stderr == "setup: tests is not known; type: ./setup [test] [--no-system]\n"
+    assert done.stderr == (
+        "setup: tests is not known; type: ./setup [test] [--system | --no-system]\n"
+    )
+
+
+TOOLS = ("sh", "dirname", "find", "grep", "rm", "sed", "touch", "true")
+FAKES = {
+    "sudo": 'shift; exec "$@"',
+    "apt-get": 'echo "$*" >>"$LOG"',
+    "env": 'shift; exec "$@"',  # Leaves DEBIAN_FRONTEND out.
+    "python3": "exit 0",
+}
+
+
+def apt_calls(folder: Path, *words: str, user: int, answer: str | None, ci: str = "") -> str:
+    """Return what `./setup test` calls apt-get with, on a machine of fakes without a browser.
+
+    Args:
+        folder: An empty one.
+        words: Of the command line, after `test`.
+        user: Who types it; for all but root sudo asks for no password.
+        answer: What is typed when it asks; None: there is no terminal.
+        ci: What the variable CI holds.
+    """
+    programs, python = folder / "bin", folder / ".venv" / "bin" / "python"
+    programs.mkdir()
+    python.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "setup", folder)
+    for name in TOOLS:
+        (programs / name).symlink_to(shutil.which(name) or name)
+    for path, text in (
+        *((programs / name, text) for name, text in FAKES.items()),
+        (programs / "id", f"echo {user}"),
+        (python, "exit 0"),
+    ):
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    log = folder / "log"
+    log.touch()
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, f"{answer}\n".encode() * 20)
+        subprocess.run(
+            ["/bin/sh", folder / "setup", "test", *words],
+            stdin=subprocess.DEVNULL if answer is None else theirs,
+            stderr=subprocess.DEVNULL, env={"PATH": str(programs), "LOG": str(log), "CI": ci},
+            timeout=60, check=True,
+        )  # fmt: skip
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return log.read_text()
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+@pytest.mark.parametrize("answer", ["", "n", "y"])
+def test_40_setup_asks_before_it_calls_apt_as_root(user: int, answer: str, tmp_path: Path) -> None:
+    assert ("chromium" in apt_calls(tmp_path, user=user, answer=answer)) == (answer == "y")
+
+
+@pytest.mark.parametrize(
+    ("words", "user", "ci", "calls"),
+    [
+        ((), 1000, "", False), (("--system",), 1000, "", True), ((), 1000, "true", True),
+        ((), 0, "", True), (("--no-system",), 0, "true", False),
+    ],
+)  # fmt: skip
+def test_40_without_a_terminal_sudo_installs_only_what_was_agreed_to(
+    words: tuple[str, ...], user: int, ci: str, *, calls: bool, tmp_path: Path
+) -> None:
+    assert bool(apt_calls(tmp_path, *words, user=user, answer=None, ci=ci)) == calls

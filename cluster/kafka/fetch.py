@@ -1,10 +1,11 @@
 """Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
 
 Every jar is compared with the checksum that the repository publishes beside it, and with its
-SHA-256. That hash ships with Logquake (`hashes/`, in the format of sha256sum), or an earlier fetch
-recorded it. A manifest with the sizes and hashes of all jars is written last and in one step:
-without it nothing was fetched, and a file that no longer matches it is fetched again. With it, a
-run needs no network.
+SHA-256. For the versions that Logquake was tried with, `hashes/` has one file each, in the format
+of sha256sum: it lists all jars that are taken. For another version the first fetch rests on the
+repository alone, and later ones are compared with what it brought. A manifest with the sizes and
+hashes of all jars is written last and in one step: without it nothing was fetched, and a file that
+no longer matches it is fetched again. With it, a run needs no network.
 """
 
 import hashlib
@@ -120,10 +121,10 @@ def cached_versions() -> list[str]:
 
 def _from_manifest(version: str, cache: Path) -> Distribution | None:
     files, maven = _listed(_manifest(version, cache)), cache / "maven"
-    shipped = _shipped()
+    shipped = _shipped(version)
     if not files or not all(file.is_whole(maven) for file in files):
         return None
-    if any(shipped.get(file.path, file.sha256) != file.sha256 for file in files):
+    if shipped and any(shipped.get(file.path) != file.sha256 for file in files):
         return None
     return _distribution(version, maven, files)
 
@@ -136,18 +137,18 @@ def _listed(manifest: Path) -> list[_File]:
         return []
 
 
-def _shipped() -> dict[str, str]:
-    """Return the SHA-256 of each jar, by its path, that ships with Logquake."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(_HASHES.glob("*.sha256"))]
-    pairs = (line.split() for text in texts for line in text.splitlines())
+def _shipped(version: str) -> dict[str, str]:
+    """Return the SHA-256 of each jar of a version, by its path; none if Logquake has none of it."""
+    file = _HASHES / f"{version}.sha256"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    pairs = (line.split() for line in text.splitlines())
     return {path: digest for digest, path in pairs}
 
 
 def _known(cache: Path) -> dict[str, str]:
-    """Return the SHA-256 of each jar that ships with us or was fetched before, by its path."""
+    """Return the SHA-256 of each jar that was fetched before, by its path."""
     manifests = sorted((cache / "kafka").glob("*.json"))
-    before = {file.path: file.sha256 for manifest in manifests for file in _listed(manifest)}
-    return {**before, **_shipped()}
+    return {file.path: file.sha256 for manifest in manifests for file in _listed(manifest)}
 
 
 def _distribution(version: str, maven: Path, files: list[_File]) -> Distribution:
@@ -176,7 +177,8 @@ class _Fetch:
         self._address = address.rstrip("/")
         self._progress = progress
         self._maven = cache / "maven"
-        self._known = _known(cache)
+        self._shipped = _shipped(version)
+        self._known = self._shipped or _known(cache)
         self._context = MavenContext(
             resolver=PythonResolver(),
             repo_cache=self._maven,
@@ -187,6 +189,8 @@ class _Fetch:
     def fetch(self) -> Distribution:
         """Resolve, download, verify; write the manifest last."""
         self._say("asking the repository")
+        if not self._shipped:
+            self._say("Logquake has no hashes of this version: it rests on the repository's own")
         self._check_version()
         with self._no_half_descriptions():
             self._say("finding out what it needs")
@@ -256,6 +260,9 @@ class _Fetch:
         """Download a jar unless it is there; twice, if the first does not match its checksum."""
         cached = self._maven / jar.artifact.component.path_prefix / jar.artifact.filename
         path = cached.relative_to(self._maven).as_posix()
+        if self._shipped and path not in self._shipped:
+            # A description decides which jars there are, and has no hash of its own.
+            raise _ChecksumError(f"{path} is no jar of this version as Logquake knows it")
         expected = self._published_sha1(path)
         for _attempt in range(2):
             try:

@@ -21,6 +21,7 @@ from harness.interrupt import SIGNALS
 from results.record.atomic import StoreError
 from results.record.plan import PlanError
 from results.record.reading import UnsafeFileError
+from results.trust import closed_to_others
 
 
 @click.group(
@@ -68,7 +69,8 @@ def main() -> None:
 def exit_code(arguments: list[str]) -> int:
     """Run one command and return its exit code; print an error as one sentence."""
     try:
-        return logquake.main(arguments, prog_name="logquake", standalone_mode=False) or 0
+        with closed_to_others():
+            return logquake.main(arguments, prog_name="logquake", standalone_mode=False) or 0
     except (click.Abort, KeyboardInterrupt) as ended:
         # click raises its own Abort from a KeyboardInterrupt.
         _complain(str(ended) or str(ended.__cause__ or "") or "interrupted")

@@ -7,7 +7,8 @@ from itertools import product
 from harness.scenarios.actions import Cut
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
-from results.record.plan import Plan, PlanError, ScenarioPlan, plan_from
+from results.record.plan import Plan, PlanError, plan_from
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode
 
 Choices = Mapping[str, str]

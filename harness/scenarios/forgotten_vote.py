@@ -10,7 +10,8 @@ from harness.scenarios.actions import CreateTopics, Cut, Join, Kill, Pause, Prod
 from harness.scenarios.conditions import logged, registered
 from harness.scenarios.protocol import Condition, Expected, Scenario, Step
 from harness.scenarios.quorum import FIRST, SECOND, THIRD, follows, leads_quorum, level
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Judge, Validity
 
 BROKER = "n1"

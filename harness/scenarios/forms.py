@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.scenarios.protocol import Choice, Expected, Scenario, Step
-from results.record.plan import REFERENCE, Plan, ScenarioPlan
+from results.record.plan import REFERENCE, Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Rule
 
 FormKey = tuple[str, str | None]

@@ -20,7 +20,8 @@ from harness.scenarios.actions import (
 from harness.scenarios.conditions import high_watermark, last_stable, leads
 from harness.scenarios.protocol import Expected, Scenario, Step
 from harness.scenarios.settings import STEADY_LEADERS
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Validity
 
 BROKER = "n1"

@@ -21,7 +21,8 @@ from harness.scenarios.conditions import (
 )
 from harness.scenarios.protocol import Choice, Condition, Expected, Scenario, Step
 from harness.scenarios.settings import STEADY_LEADERS
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Validity
 
 FIRST, SECOND, LAST = "n1", "n2", "n3"

@@ -15,7 +15,8 @@ from harness.scenarios.conditions import (
 )
 from harness.scenarios.protocol import Expected, Scenario, Step
 from harness.scenarios.settings import STEADY_LEADERS
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 LEADER, FOLLOWER, BYSTANDER = "n3", "n1", "n2"

@@ -16,7 +16,8 @@ from harness.scenarios.conditions import (
 )
 from harness.scenarios.protocol import Condition, Expected, Scenario, Step
 from harness.scenarios.settings import STEADY_LEADERS
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 FIRST, SECOND, LAST, CONTROLLER = "n1", "n2", "n3", "n4"

@@ -21,7 +21,8 @@ from harness.scenarios.quorum import (
     longer,
     voted,
 )
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Judge, Validity
 
 BROKER = "n1"

@@ -20,7 +20,8 @@ from harness.scenarios.quorum import (
     leads_quorum,
     voted,
 )
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Judge, Validity
 
 BROKER = "n1"

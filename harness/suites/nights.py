@@ -10,6 +10,7 @@ from harness.suites.night import NightState, folded
 from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.reading import open_file, open_lock
+from results.trust import make_shared_as, refuse_nights_unless_own
 
 HIDDEN = ".suites"
 LOCK_WAIT_S = 1.0
@@ -84,13 +85,17 @@ class SuiteLock:
         suite: The suite's name.
 
     Raises:
-        StoreError: Another process leads it, or the store cannot be written.
+        StoreError: Another process leads it, its nights are another user's, or the store cannot be
+            written.
     """
 
     def __init__(self, store: Path, suite: str) -> None:
         path = suite_folder(store, suite) / "lock"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            store.mkdir(parents=True, exist_ok=True)
+            make_shared_as(store / HIDDEN, store)
+            refuse_nights_unless_own(path.parent)
+            path.parent.mkdir(exist_ok=True)
             self._handle = open_lock(path)
         except OSError as refused:
             raise store_error(path, refused) from refused

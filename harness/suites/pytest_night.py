@@ -14,6 +14,7 @@ from harness.suites.reports import causes_until, exit_code
 from harness.suites.webhook import post
 from results.page.inert import inert
 from results.record.terms import Validity
+from results.trust import closed_to_others
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
@@ -66,6 +67,7 @@ class PytestNight:
         night = opened(
             self.suite, self.store, mode=self.mode, only=lambda each: each.name in self.wanted
         )
+        self._open.enter_context(closed_to_others())
         self._lead = self._open.enter_context(night)
         self._lead.listeners.append(self._tell)
         self._thread = threading.Thread(target=self._play, name="night", daemon=True)

@@ -29,6 +29,7 @@ from results.record.reading import open_file, read_bytes
 from results.record.tables import SCHEMA_VERSION
 from results.record.whole import written_whole
 from results.store import LATEST, Store, is_alive
+from results.trust import make_shared_as
 
 SUFFIX = ".logquake.tar.gz"
 MAX_FILES = 200_000
@@ -197,7 +198,7 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
 
 def _settle(folder: Path, target: Path) -> RunPaths:
     """Give an unpacked run its place in the store."""
-    target.parent.mkdir(exist_ok=True)
+    make_shared_as(target.parent, target.parent.parent)
     try:
         target.mkdir()
     except FileExistsError as there:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, read_text
-from results.record.terms import Judge, Mode, Rule
+from results.record.terms import Judge, Mode
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -27,74 +28,6 @@ ALL = "all"
 
 class PlanError(ValueError):
     """A plan that cannot be run, in one sentence with the remedy."""
-
-
-class Part(BaseModel):
-    """Strict base of the plan's parts: an unknown key is an error, not a silent default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Budgets(Part):
-    """Limits of recovery in seconds, counted from the last heal."""
-
-    heal_s: float = Field(default=60, gt=0)
-    """Until the faults are healed and all brokers are back; the other limits begin then."""
-    unavailable_s: float = Field(default=30, gt=0)
-    election_s: float = Field(default=15, gt=0)
-    isr_s: float = Field(default=60, gt=0)
-    group_s: float = Field(default=30, gt=0)
-    """Until each group has read something of each partition that took a message."""
-
-
-class Minimums(Part):
-    """What must have happened for a run to be worth a verdict."""
-
-    ok_sends: int = Field(default=100, ge=1)
-    ok_polls: int = Field(default=100, ge=0)
-    confirmed_faults: int | None = Field(default=None, ge=0)
-    """None: half of those scheduled."""
-    around_faults: int = Field(default=1, ge=0)
-    """Ok ops before, during and after the faults, at least so many each."""
-
-
-class PlannedFault(Part):
-    """One fault written by hand: when, what, to whom, for how long."""
-
-    at_s: float = Field(default=0, ge=0)
-    """Seconds from the start of the main phase; with `when`: not before."""
-    when: str | None = None
-    """A state that is waited for: `leader epoch of log-0-0 >= 3`."""
-    kind: str
-    """A name in `nemesis`'s registry: kill, stop, pause, isolate, halves, one-way-in, ..."""
-    target: str = "one"
-    """A role expression: n2, one, leader(log-0,1), follower(log-0,1), last-isr(log-0,1), ..."""
-    hold_s: float = Field(default=5, gt=0)
-
-
-_NO_CHOICES = {"name", "topic", "transactions"}
-
-
-class ScenarioPlan(Part):
-    """What a scripted run was asked for: its choices, those that its scenario has."""
-
-    name: str
-    """As in `logquake scenario list`."""
-    topic: str = "peter-test01"
-    rule: Rule | None = None
-    form: Literal["article", "clean"] | None = None
-    way: Literal["restart", "move"] | None = None
-    late: Literal["new-leader", "old-leader"] | None = None
-    elr: bool | None = None
-    """Whether eligible leader replicas (KIP-966) are on."""
-    transactions: bool | None = None
-    """Whether its story writes in transactions; None: no."""
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """The choices that were made, by the option that makes them: `{"rule": "leader-epoch"}`."""
-        given = self.model_dump(mode="json", exclude=_NO_CHOICES, exclude_none=True)
-        return {key: {True: "on", False: "off"}.get(each, each) for key, each in given.items()}
 
 
 OLDEST_KAFKA = (0, 11, 0)

@@ -15,7 +15,8 @@ from checkers.group import Group, group_of
 from checkers.ingest import Tables, completed
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
-from results.record.plan import Minimums, Plan, dump_plan
+from results.record.plan import Plan, dump_plan
+from results.record.plan_parts import Minimums
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE, TABLES
 from results.record.topics import CreatedTopic, dump_topics

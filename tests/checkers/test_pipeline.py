@@ -229,7 +229,7 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_sparks_ports_on_loopback_answer_its_own_session_only() -> None:
+def test_36_sparks_ports_on_loopback_answer_its_own_session_only() -> None:
     with spark_session("local[2]") as session:
         settings = dict(session.sparkContext.getConf().getAll())
     assert settings.get("spark.authenticate") == "true"

@@ -21,7 +21,8 @@ from checkers.group import Group
 from checkers.guarantees import guarantees
 from checkers.protocol import Checker
 from checkers.unclean_orders import unclean_orders
-from results.record.plan import Plan, PlannedFault
+from results.record.plan import Plan
+from results.record.plan_parts import PlannedFault
 from results.record.tables import TABLES
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row

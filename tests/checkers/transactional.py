@@ -17,7 +17,8 @@ from checkers.facts import RunFacts
 from checkers.ingest import Tables
 from checkers.layout import RUN
 from checkers.runner import CheckResult, parse_result
-from results.record.plan import Minimums, Plan
+from results.record.plan import Plan
+from results.record.plan_parts import Minimums
 from results.record.values import pack_value
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import FINAL_PROCESS, Clients, Partition, Row

@@ -55,7 +55,7 @@ def test_a_marked_process_has_the_name_of_its_line_in_the_ledger(tmp_path: Path)
 
 
 @pytest.mark.parametrize("pid", ["1", "0", "-1", '"../../x"', "true", "7.5", "[7]", 'null, "x": 1'])
-def test_a_line_that_no_ledger_of_ours_has_is_left_out(pid: str, tmp_path: Path) -> None:
+def test_4_a_line_that_no_ledger_of_ours_has_is_left_out(pid: str, tmp_path: Path) -> None:
     file = tmp_path / "processes.jsonl"
     ProcessLedger(file).started("java", "n1", ProcessId(pid=4711, start_ticks=8))
     whole = file.read_text()
@@ -70,7 +70,7 @@ def test_a_line_nested_too_deep_hides_none_of_the_others(tmp_path: Path) -> None
     assert [entry.pid for entry in read_ledger(file)] == [4711]
 
 
-def test_processes_in_a_namespace_of_their_own_are_left_alone(tmp_path: Path) -> None:
+def test_11_processes_in_a_namespace_of_their_own_are_left_alone(tmp_path: Path) -> None:
     """Another container that shares the store: its processes carry the mark of the same path."""
     file = tmp_path / "processes.jsonl"
     inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]

@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -193,7 +194,7 @@ def test_a_jar_that_is_not_what_its_checksum_says_is_never_taken(
 CLIENTS = f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar"
 
 
-def test_a_jar_that_is_another_than_the_one_fetched_before_is_never_taken(
+def test_14_a_jar_that_is_another_than_the_one_fetched_before_is_never_taken(
     repository: Repository, cache: Path
 ) -> None:
     fetch(repository)
@@ -205,20 +206,62 @@ def test_a_jar_that_is_another_than_the_one_fetched_before_is_never_taken(
     assert not (cache / "maven" / CLIENTS).exists()
 
 
-def test_a_jar_that_is_another_than_the_one_that_ships_is_never_taken(
+@pytest.fixture
+def shipped(
     repository: Repository, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Path:
+    """Return the file of hashes that ships for a version, which was fetched."""
     fetch(repository)
-    shipped = tmp_path / "hashes"
-    shipped.mkdir()
-    monkeypatch.setattr("cluster.kafka.fetch._HASHES", shipped)
-    digest = hashlib.sha256((repository.folder / CLIENTS).read_bytes()).hexdigest()
-    (shipped / f"{VERSION}.sha256").write_text(f"{digest}  {CLIENTS}\n")
+    rows = json.loads((cache / "kafka" / f"{VERSION}.json").read_text())
+    file = tmp_path / "hashes" / f"{VERSION}.sha256"
+    file.parent.mkdir()
+    file.write_text("".join(f"{row['sha256']}  {row['path']}\n" for row in rows))
+    monkeypatch.setattr("cluster.kafka.fetch._HASHES", file.parent)
+    return file
+
+
+def test_14_a_jar_that_is_another_than_the_one_that_ships_is_never_taken(
+    repository: Repository, cache: Path, shipped: Path
+) -> None:
     assert len(fetch(repository)) == 5
-    (shipped / f"{VERSION}.sha256").write_text(f"{'0' * 64}  {CLIENTS}\n")
+    digest = hashlib.sha256((repository.folder / CLIENTS).read_bytes()).hexdigest()
+    shipped.write_text(shipped.read_text().replace(digest, "0" * 64))
     with pytest.raises(UserError, match=r"is another file than its SHA-256 0000"):
         fetch(repository)
     assert not (cache / "maven" / CLIENTS).exists()
+
+
+def test_14_a_jar_that_only_the_repository_adds_is_never_taken(
+    repository: Repository, shipped: Path
+) -> None:
+    lines = [line for line in shipped.read_text().splitlines() if CLIENTS not in line]
+    shipped.write_text("\n".join(lines))
+    with pytest.raises(UserError, match=r"kafka-clients-4\.9\.1\.jar is no jar of this version"):
+        fetch(repository)
+
+
+def test_14_what_a_version_rests_on_is_said_when_it_is_fetched(
+    repository: Repository, cache: Path, shipped: Path
+) -> None:
+    def said() -> str:
+        told: list[str] = []
+        shutil.rmtree(cache)
+        fetch_kafka(VERSION, progress=told.append, repository=repository.url)
+        return "\n".join(told)
+
+    assert "no hashes" not in said()
+    shipped.unlink()
+    assert "Logquake has no hashes of this version: it rests on the repository's own" in said()
+
+
+def test_each_version_that_ships_has_hashes_of_all_its_jars() -> None:
+    for file in sorted(HASHES.glob("*.sha256")):
+        lines = file.read_text().splitlines()
+        assert all(re.fullmatch(r"[0-9a-f]{64}  \S+\.jar", line) for line in lines)
+        paths = [line.split("  ")[1] for line in lines]
+        assert paths == sorted(set(paths))
+        assert any(re.search(rf"/kafka_2\.1[123]-{file.stem}\.jar$", path) for path in paths)
+        assert any(path.endswith(f"/kafka-clients-{file.stem}.jar") for path in paths)
 
 
 def test_the_default_version_is_fetched_as_it_ships() -> None:
@@ -231,7 +274,7 @@ def test_the_default_version_is_fetched_as_it_ships() -> None:
     assert f"org/apache/kafka/kafka-clients/{version}/kafka-clients-{version}.jar" in paths
 
 
-def test_a_manifest_that_names_a_file_outside_of_the_cache_is_not_believed(
+def test_13_a_manifest_that_names_a_file_outside_of_the_cache_is_not_believed(
     repository: Repository, cache: Path
 ) -> None:
     whole = fetch(repository)
@@ -392,15 +435,26 @@ def test_13_nothing_is_taken_from_a_cache_that_is_somebody_else_s(
         fetch(repository)
 
 
+@pytest.mark.parametrize("part", ["", "kafka", f"kafka/{VERSION}.json", f"maven/{CLIENTS}"])
 def test_13_nothing_is_taken_from_a_cache_that_everybody_can_write(
+    part: str, repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    (cache / part).chmod(0o777)
+    with pytest.raises(UserError, match="everybody can put any program into the cache"):
+        fetch(repository)
+    (cache / part).chmod(0o755)
+    fetch(repository)
+
+
+@pytest.mark.needs("root")
+def test_13_nothing_is_taken_from_a_part_of_a_cache_that_is_somebody_else_s(
     repository: Repository, cache: Path
 ) -> None:
     fetch(repository)
-    cache.chmod(0o777)
-    with pytest.raises(UserError, match="everybody can put any program into the cache"):
+    os.chown(cache / "maven" / CLIENTS, 65534, -1)
+    with pytest.raises(UserError, match=r"nobody can put any program into the cache"):
         fetch(repository)
-    cache.chmod(0o755)
-    fetch(repository)
 
 
 @pytest.mark.needs("root")

@@ -9,7 +9,8 @@ from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
 from nemesis.registry import KINDS, Kind, kinds_of
 from nemesis.schedule import deal_schedule
-from results.record.plan import NEMESIS_KINDS, Plan, PlannedFault, dump_plan, plan_from
+from results.record.plan import NEMESIS_KINDS, Plan, dump_plan, plan_from
+from results.record.plan_parts import PlannedFault
 
 EVERYTHING = frozenset(Ability)
 

@@ -16,7 +16,7 @@ import pytest
 from cluster.files.batches import read_segment
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.signals import environment_of, is_running, process_id
-from cluster.hosts.ssh.run import FILE
+from cluster.hosts.ssh.run import FILE, id_of
 from harness.cli import exit_code
 from harness.exit_codes import BAD_ARGUMENTS, NOT_HEALED, VALID
 from harness.heal import heal_store
@@ -107,12 +107,14 @@ def test_4_heal_reads_no_number_that_means_more_than_a_process(
 
 
 def test_5_heal_removes_no_file_that_a_number_leads_to(
-    store: Path, paths: RunPaths, tmp_path: Path
+    store: Path, paths: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("cluster.hosts.leavings.PLACES", [(str(tmp_path), "hsperfdata_*/{pid}")])
+    (tmp_path / "hsperfdata_root").mkdir()
     dear = tmp_path / "dear"
     dear.touch()
     line = {
-        "what": "java", "node": "n1", "pid": f"../..{dear}", "start_ticks": 1, "world": world(),
+        "what": "java", "node": "n1", "pid": "../dear", "start_ticks": 1, "world": world(),
         "machine": "", "since_s": 0.0,
     }  # fmt: skip
     for written in (line, {**line, "boot": world().partition("/")[0]}):
@@ -136,6 +138,17 @@ def test_6_heal_logs_in_nowhere_because_a_run_says_so(
         code = exit_code(["heal", "--store", str(store)])
         assert code == (VALID if run == "home" else NOT_HEALED)
     assert "in another folder or on another machine" in capfd.readouterr().err
+
+
+def test_6_heal_takes_a_key_from_no_file_in_the_store(
+    store: Path, paths: RunPaths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hosts = paths.root / "HOSTS.toml"
+    hosts.write_text('[[hosts]]\naddress = "127.0.0.1"\n')
+    paths.plan.write_text(f'hosts = "ssh:{hosts}"\n')
+    (paths.root / FILE).write_text(json.dumps({"run": id_of(paths.root), "hosts": {}}))
+    assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
+    assert f"their file {hosts} must be yours, writable by you only" in capfd.readouterr().err
 
 
 def kept_by(pid: int, folder: Path) -> Kept:

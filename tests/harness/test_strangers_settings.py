@@ -52,7 +52,7 @@ def test_a_client_is_told_nothing_that_loads_reads_or_runs(key: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("table", ["broker", "node"])
-def test_a_broker_is_told_nothing_that_loads_reads_or_listens(table: str, key: str) -> None:
+def test_35_a_broker_is_told_nothing_that_loads_reads_or_listens(table: str, key: str) -> None:
     told = {key: "anything"}
     values = {"broker": told} if table == "broker" else {"node": {"n1": told}}
     with pytest.raises(PlanError, match=f"{key} cannot be set"):
@@ -120,3 +120,17 @@ def test_1_and_2_neither_repro_nor_a_dry_run_loads_a_library_of_a_plan(
         assert exit_code([*command, "--store", str(store)]) == BAD_ARGUMENTS
         assert "client.plugin.library.paths cannot be set" in capfd.readouterr().err
         assert not library.with_name("witness").exists()
+
+
+@pytest.mark.parametrize("command", ["--client sasl.password=hunter2",
+                                     "--set sasl.jaas.config=hunter2"])  # fmt: skip
+def test_12_a_password_of_the_command_line_reaches_no_file(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "--system", "reference", "--hosts", "process", "--dry-run"]
+    assert exit_code([*run, *command.split(), "--store", str(tmp_path)]) == BAD_ARGUMENTS
+    said = capfd.readouterr()
+    assert "cannot be set" in said.err
+    assert "name its table with --clients" in said.err
+    assert "hunter2" not in said.out + said.err
+    assert list(tmp_path.rglob("*")) == []

@@ -41,7 +41,8 @@ from results.record.clock import (
     wait_until,
 )
 from results.record.paths import RunPaths
-from results.record.plan import ALL, Plan, PlannedFault
+from results.record.plan import ALL, Plan
+from results.record.plan_parts import PlannedFault
 from tests.machine import tun_opens
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS

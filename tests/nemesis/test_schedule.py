@@ -21,7 +21,8 @@ from nemesis.schedule import (
     unsupported,
 )
 from nemesis.targets import parse_target
-from results.record.plan import NEMESIS_KINDS, Plan, PlanError, PlannedFault
+from results.record.plan import NEMESIS_KINDS, Plan, PlanError
+from results.record.plan_parts import PlannedFault
 
 PLANS = st.builds(
     Plan,

@@ -6,7 +6,8 @@ from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from nemesis.targets import ON_CONTROLLERS
-from results.record.plan import ALL, Plan, PlanError, PlannedFault
+from results.record.plan import ALL, Plan, PlanError
+from results.record.plan_parts import PlannedFault
 from results.record.terms import Mode
 
 APART = "kafka:4.3.1:controllers"

@@ -64,7 +64,7 @@ def paths(tmp_path: Path) -> RunPaths:
     return paths
 
 
-def test_no_command_shows_or_packs_a_password(
+def test_12_no_command_shows_or_packs_a_password(
     paths: RunPaths,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -95,7 +95,7 @@ def test_no_command_shows_or_packs_a_password(
         assert plan["client"]["sasl.password"] == HIDDEN, "whoever reads it sees that one is needed"
 
 
-def test_the_site_serves_no_password(paths: RunPaths) -> None:
+def test_12_the_site_serves_no_password(paths: RunPaths) -> None:
     client = make_site(Store(paths.root.parent.parent)).test_client()
     files = [str(each.relative_to(paths.root)) for each in paths.root.rglob("*")
              if each.suffix in (".toml", ".json", ".properties")]  # fmt: skip

@@ -14,7 +14,7 @@ HALF_OPEN = 300
 WAIT_S = 10
 
 
-def test_the_address_that_is_printed_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
+def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with served(tmp_path, log, "--host", "0.0.0.0") as (url, _):  # noqa: S104 - for a moment
         assert requests.get(url, timeout=WAIT_S).status_code == 200
@@ -33,7 +33,7 @@ def test_a_site_of_this_machine_alone_warns_of_nothing(tmp_path: Path) -> None:
     assert [is_local(each) for each in ("::", "192.0.2.1", "example.org")] == [False] * 3
 
 
-def test_requests_that_never_end_keep_nobody_from_the_site(tmp_path: Path) -> None:
+def test_27_requests_that_never_end_keep_nobody_from_the_site(tmp_path: Path) -> None:
     with served(tmp_path, tmp_path / "log") as (url, _), ExitStack() as open_ones:
         place = urlsplit(url)
         for _ in range(HALF_OPEN):

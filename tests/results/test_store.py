@@ -201,7 +201,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_folder_that_no_setting_of_a_broker_can_name_is_refused(tmp_path: Path) -> None:
+def test_34_a_folder_that_no_setting_of_a_broker_can_name_is_refused(tmp_path: Path) -> None:
     store = Store(Path(os.fsdecode(os.fsencode(tmp_path) + b"/st\xffore")))
     with pytest.raises(StoreError, match=r"/st\\xffore' is no text in UTF-8.*--store"):
         store.check_usable()

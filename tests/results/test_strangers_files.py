@@ -51,7 +51,7 @@ def reader(request: pytest.FixtureRequest) -> Callable[[Path], object]:
     return READERS[request.param]
 
 
-def test_a_link_is_not_followed(reader: Callable[[Path], object], tmp_path: Path) -> None:
+def test_8_a_link_is_not_followed(reader: Callable[[Path], object], tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("secret = 1\n")
     (tmp_path / "file").symlink_to("elsewhere")
     with pytest.raises(REFUSED, match=r"symbolic link.*remove it"):
@@ -65,7 +65,7 @@ def test_links_in_a_circle_are_refused(reader: Callable[[Path], object], tmp_pat
 
 
 @pytest.mark.timeout(LIMIT_S)
-def test_a_pipe_keeps_nobody_waiting(reader: Callable[[Path], object], tmp_path: Path) -> None:
+def test_18_a_pipe_keeps_nobody_waiting(reader: Callable[[Path], object], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file")
     with pytest.raises(REFUSED, match="named pipe"):
         reader(tmp_path / "file")
@@ -147,7 +147,7 @@ BOMBS = [rows_without_end, page_without_end, text_in_every_row, another_codec]
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_of_parquet_is_refused_before_it_is_decoded(
+def test_15_to_17_a_bomb_of_parquet_is_refused_before_it_is_decoded(
     bomb: Callable[[Path], None], tmp_path: Path
 ) -> None:
     paths = RunPaths(tmp_path)
@@ -236,7 +236,7 @@ def columns_without_width(path: Path) -> None:
 
 
 @pytest.mark.parametrize("bomb", [shrunk, body_that_is_not_there, columns_without_width])
-def test_a_bomb_of_a_stream_is_refused_before_it_is_decoded(
+def test_15_to_17_a_bomb_of_a_stream_is_refused_before_it_is_decoded(
     bomb: Callable[[Path], None], tmp_path: Path
 ) -> None:
     stream = tmp_path / "polled.worker-0.arrows"

@@ -14,7 +14,8 @@ from harness.progress import Progress, Snapshot
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import OPEN, STACKS, load_milestones
 from results.record.paths import RunPaths
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import Plan
+from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Decision, Isolation, Outcome, TransactionOutcome
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
