@@ -370,6 +370,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if found.evidence.get("before") is None:
         cuts = not_earlier(group, cuts, number_in(found, "announced_asked_ns"))
     cut_how = ", or ".join(cut_text(each) for each in cuts)
+    # Behind a lower one the log grew again with what it has, so another thing may have taken more.
+    sure = any(each.from_offset == first for each in cuts)
+    cut_how += ", which may have dropped them" * (not sure)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
     if log is not None and at is not None:
         later = int(log.epochs[at])
@@ -387,7 +390,7 @@ def _why(group: Group, found: Anomaly) -> str:
         told.append(f"{verb(kept, 'holds', 'hold')} all of them")
     if told:
         words = "; ".join(told)
-        return Proved(words) if len(cuts) <= 1 else words
+        return Proved(words) if not cuts or (sure and len(cuts) == 1) else words
     return (
         f"no truncation of {node} was recorded there, and no fault hit its disk after it held them,"
         " so the record does not show what made it drop them"

@@ -453,6 +453,21 @@ def test_another_leader_wrote_where_it_had_announced() -> None:
     assert none.endswith("wrote other records there")
 
 
+def test_a_truncation_below_what_is_lacking_may_be_an_older_one() -> None:
+    held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B))]
+    lower, there = (
+        cause(committed_truncation.CHECKER, truncated(held, led=[], truncations=(cut("n1", at),)))
+        for at in (0, 1)
+    )
+    kept = "n2 holds all of them"
+    assert lower == (
+        f"n1 truncated its log from offset 0 on (told to), which may have dropped them; {kept}"
+    )
+    assert there == f"n1 truncated its log from offset 1 on (told to); {kept}"
+    assert isinstance(there, Proved)
+    assert not isinstance(lower, Proved)
+
+
 @pytest.mark.parametrize(("asked", "kept"), [((0, 2), False), ((1, 2), True), ((0, 3), True)])
 def test_a_truncation_of_before_it_led_in_a_later_epoch_is_not_named(
     asked: tuple[int, int], *, kept: bool
