@@ -145,8 +145,13 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 
 
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Say so if a leader wrote another record in the place of the one it had acknowledged."""
-    epoch = by[0].epoch
+    """Say so if a leader wrote another record in the place of the one it had acknowledged.
+
+    Its own log shows that, if it lost nothing there: otherwise it may have copied a wrong record.
+    """
+    epoch, node = by[0].epoch, by[0].node
+    if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
+        return ""
     # With ZooKeeper an epoch may go on though its leader was down, and its disk lost something.
     sure = was_spared(group) or group.facts.plan.mode is not Mode.ZOOKEEPER
     alone = sure and len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)

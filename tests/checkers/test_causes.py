@@ -394,6 +394,14 @@ def test_a_leader_that_wrote_another_record_there_dropped_it() -> None:
         "n1 acknowledged it (acks=1) as the leader of epoch 4, and another record of that epoch has"
         " its offset: the leader dropped it while it led, or never wrote it"
     )
+    # One that was cut there may have copied a record that another broker's copy has wrong.
+    for on in (
+        lost(*LED, unaware(2 * S), written=4, truncations=[CUT]),
+        lost(*LED, unaware(2 * S), written=4, truncations=[CUT, {**CUT, "node": "n3"}]),
+    ):
+        assert "while it led" not in cause(on)
+    copied = lost(*LED, unaware(2 * S), written=4, truncations=[{**CUT, "node": "n3"}])
+    assert cause(copied) == told
 
 
 def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:

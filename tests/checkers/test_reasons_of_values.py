@@ -87,7 +87,7 @@ def test_a_lost_value_that_never_stood_there_was_taken_by_nothing() -> None:
     rows = {**HELD, "sends": [ack(A, 0, at=S), ack(C, 0, op=2, at=S)]}
     said = reason(inconsistent_offsets.CHECKER, group(READ, **rows))
     assert f"hold value {A} there, and value {C} nowhere; no log was cut there" in said
-    cut = {"node": "n2", "from_offset": 0, "to_offset": 2, "observed_ns": 9 * S, "reason": "r"}
+    cut = {"node": "n3", "from_offset": 0, "to_offset": 2, "observed_ns": 9 * S, "reason": "r"}
     (anomaly,) = inconsistent_offsets.CHECKER.check(
         group(READ, **rows, truncations=[cut])
     ).anomalies
