@@ -7,7 +7,8 @@ Answers that say nothing new have no row. But observers ask for leaders before t
 that two looks in a row show that there was an answer between.
 
 The metadata log has the ISR before each election. A leader from outside of it, whose election that
-log does not call unclean, was an eligible leader replica (KIP-966).
+log does not call unclean, was an eligible leader replica (KIP-966), from Kafka 4.0 on and where no
+replica was moved.
 """
 
 from collections.abc import Sequence
@@ -46,6 +47,8 @@ from checkers.witnesses import not_earlier, truncations_of
 
 _ASKED = 20
 """Of so many of its first acknowledgements it is asked whose they were."""
+_FIRST_WITH_ELR = (4, 0)
+_OUTSIDE = "which was not in the ISR before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +382,9 @@ def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, la
         return ", from outside of the in-sync replicas,"
     isr = isr_before(group, then.epoch)
     if isr is not None and then.broker not in isr:
-        return ", an eligible leader replica (KIP-966),"
+        # One record may end a reassignment, and elect from the ISR that it sets.
+        elr = group.facts.plan.version_numbers >= _FIRST_WITH_ELR and not moved(group)
+        return f", {'an eligible leader replica (KIP-966)' if elr else _OUTSIDE},"
     if last and had(group, record, then.node):
         cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
         own = [each for each in cuts if each.node == then.node]

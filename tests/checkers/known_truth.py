@@ -295,6 +295,8 @@ def _wrong_election(
         yield f"{node} was in the ISR when it was elected"
     if match["elr"] and (begun.unclean or begun.broker in (begun.isr or ())):
         yield f"{node} was in the ISR, or the election unclean"
+    if match["which"] == "was not in the ISR before" and begun.broker in (begun.isr or ()):
+        yield f"{node} was in the ISR when it was elected"
     if match["insync"] and (begun.unclean or begun.broker not in (begun.isr or ())):
         yield f"{node} was not in the ISR when it was elected"
     if match["verb"] == "had been" and begun.at_ns > acked_ns:

@@ -388,6 +388,19 @@ def test_the_metadata_log_says_whence_a_leader_came(
     assert words in cause(lost(*LED, own, *log_rows, truncations=[CUT]))
 
 
+def test_who_was_not_in_the_isr_is_no_eligible_replica_of_an_older_kafka_or_after_a_move() -> None:
+    move = Disturbance(kind="reassignment", begun_ns=2 * S, ended_ns=9 * S)
+    log_rows = [{**elected(1, 4, 8), "isr": [1]}, {**elected(2, 5, 9), "isr": [2]}]
+    for version, moves, words in (
+        ("4.0.0", (), "n2, an eligible leader replica (KIP-966), was elected"),
+        ("3.9.1", (), "n2, which was not in the ISR before, was elected"),
+        ("4.0.0", (move,), "n2, which was not in the ISR before, was elected"),
+    ):
+        on = lost(*LED, unaware(2 * S), *log_rows, truncations=[CUT], disturbances=moves)
+        plan = on.facts.plan.model_copy(update={"system": f"kafka:{version}"})
+        assert words in cause(replace(on, facts=replace(on.facts, plan=plan)))
+
+
 def test_a_leader_that_wrote_another_record_there_dropped_it() -> None:
     told = cause(lost(*LED, unaware(2 * S), written=4))
     assert told == (
