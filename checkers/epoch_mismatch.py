@@ -158,7 +158,8 @@ def _why(group: Group, found: Anomaly) -> str:
         read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
         if 0 <= read_ns < first_ns:
             again = "the same value there again" if same else "another record there"
-            cuts = _cut_there(group, found.offset, read) if same else ""
+            sure = same and _next(group, read, logged)
+            cuts = _cut_there(group, found.offset, read) if sure else ""
             late = same and first_ns <= read_ns + TOLD_LATE_NS and not cuts
             doubt = cuts or ", or the answer named an older epoch" * late
             seen = f"; that epoch was seen first at {seconds(first_ns)}, after the read"
@@ -194,8 +195,19 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
     return f"it was sent once, at {seconds(mine.sent_ns)}, when that epoch had begun"
 
 
+def _next(group: Group, epoch: int, last: int) -> bool:
+    """Tell whether the last epoch of all is just the one behind another.
+
+    A leader names the end of the last epoch that both logs have (KIP-279): what its follower drops
+    from there on may be of any epoch between that one and the leader's.
+    """
+    told = ints(group.table("leadership"), "leader_epoch").tolist()
+    known = [*told, *(each.epoch for each in group.view(epoch_starts))]
+    return max(known, default=NONE) <= last == epoch + 1
+
+
 def _cut_there(group: Group, offset: int, epoch: int) -> str:
-    """Say whose records of an epoch, from an offset on, were cut off; of what has none, no line."""
+    """Say whose records of an epoch, from an offset on, were cut off for the leader of the next."""
     ends = f"epoch {epoch} ends at offset {offset} there"
     cuts = [each for each in truncations_of(group, offset) if each.reason.endswith(ends)]
     nodes = sorted({each.node for each in cuts})

@@ -97,8 +97,17 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
     )
     row = {"node": "n3", "from_offset": 0, "to_offset": None, "observed_ns": None}
     ends = "follower of broker 2: epoch 0 ends at offset 0 there"
-    for reason, decided in ((ends, True), (ends.replace("epoch 0", "epoch 1"), False)):
-        on = mismatch(3, polled(0, at_s=0.5), leads(1, 0), cuts=[{**row, "reason": reason}])
+    # The leader names the last epoch that both logs have: that of what was dropped may be later.
+    for reason, logged, more, decided in (
+        (ends, 1, (), True),
+        (ends.replace("epoch 0", "epoch 1"), 1, (), False),
+        (ends, 1, (leads(3, 2, at=9 * S),), False),
+        (ends, 2, (leads(3, 1, at=S // 2),), False),
+        (ends, 3, (), False),
+    ):
+        on = mismatch(
+            logged, polled(0, at_s=0.5), leads(1, 0), *more, cuts=[{**row, "reason": reason}]
+        )
         told = cause(epoch_mismatch.CHECKER, on)
         assert (
             "wrote the same value there again: n3 had a record of epoch 0 there and truncated it"
