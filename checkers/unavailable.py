@@ -45,7 +45,7 @@ from checkers.findings import (
     with_stacks,
 )
 from checkers.group import Group
-from checkers.group_reasons import served_by, took_elsewhere
+from checkers.group_reasons import followers_serve, served_by, took_elsewhere
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from checkers.replica_reasons import listed
 from results.record.clock import NS_PER_S
@@ -265,22 +265,32 @@ def _why(group: Group, found: Anomaly) -> str:
     alive = _alive(group, span, leader.partition(",")[0])
     locked = _locked(found, leader)
     if not alive:
-        nobody = "no broker answered as its leader in that time"
+        nobody = "no broker is known to have answered as its leader in that time"
         if worst and not worst.startswith("_"):
             return f"brokers refused them with {worst}, and {nobody}{locked}"
         return f"{nobody}, and clients gave up{f' ({worst})' if worst else ''}{locked}"
-    others = ", or ".join(each.text for each in led_between(group, *span) if each.broker >= 0)
-    who = leader or f"its leader ({others})"
+    who = f"{leader}," if leader else _leaders(group, span)
     if worst in _OF_LEADERS:
         isr = _isr(group, worst, span)
-        return f"{who}, refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
+        return f"{who} refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
     if worst and not worst.startswith("_"):
         none = _no_authorizer(group, worst)
-        return f"brokers refused them with {worst}{none}; {who}, {alive} meanwhile{locked}"
+        return f"brokers refused them with {worst}{none}; {who} {alive} meanwhile{locked}"
     did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
     missing = f"; clients recorded no answer, only {worst}" if worst else ""
-    return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing}"
+    return f"{who} {did}, though it {alive} meanwhile{last}{locked}{missing}"
+
+
+def _leaders(group: Group, span: tuple[int, int]) -> str:
+    """Return who may have led in a time, without brokers that were away throughout."""
+    away = {
+        each.node for each in group.facts.absences
+        if each.from_ns <= span[0] and span[1] <= each.until_ns
+    }  # fmt: skip
+    left = [each for each in led_between(group, *span) if each.node not in away]
+    named = any(each.broker >= 0 for each in left)
+    return f"its leader ({', or '.join(each.text for each in left)})," if named else "its leader"
 
 
 def _no_authorizer(group: Group, error: str) -> str:
@@ -304,8 +314,11 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     told &= equal(rows, "observer", node) | (node == "")
     answered = told & (times >= span[0]) & (times <= span[1])
     by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"
-    ended = ints(polls, "complete_ns")
+    sends, ended = group.table("sends"), ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
+    # Clients fetch ahead of their polls, but nothing that was not sent yet.
+    new = ints(sends, "value")[ints(sends, "invoke_ns") >= span[0]]
+    read &= np.isin(ints(polls, "value"), new) & (not followers_serve(group))
     given = len(np.unique(ints(polls, "offset")[read]))
     records = "a record" if given == 1 else f"{given} records"
     said = [
@@ -329,12 +342,20 @@ def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
 
 
 def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
-    """Say which ISR was seen last in a time in which too few replicas were in sync."""
+    """Say which ISR was told last in a time in which too few replicas were in sync.
+
+    Of the newest epoch; by its leader itself, if that told one: others may not have heard of it.
+    """
     if not error.startswith("NOT_ENOUGH_REPLICAS"):
         return ""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     told = select(rows, present(rows, "isr") & (times >= span[0]) & (times <= span[1]))
+    epochs = ints(told, "leader_epoch")
+    told = select(told, epochs == epochs.max(initial=NONE))
+    leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
+    own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
+    told = select(told, own) if np.any(own) else told
     if not told.num_rows:
         return ""
     isr = told["isr"][int(np.argmax(ints(told, "observed_ns")))].as_py()

@@ -63,16 +63,34 @@ LED = answers(3, 1, *range(80, 130, 2))
 REFUSED, SILENT = "NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT"
 
 
-def got(at: int, offset: int = 0) -> Row:
-    return {**read(A, offset, op=500 + at, phase="main"), "complete_ns": at * S}
+def got(at: int, offset: int = 0, *, sent: int = 101) -> Row:
+    """A poll, and when what it returned was sent; 0: long before."""
+    return {**read(A + sent, offset, op=500 + at, phase="main"), "complete_ns": at * S}
 
 
 def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
-    told = out(REFUSED, leadership=LED, polls=[got(105), got(106, 1), got(107), got(99, 2)])
+    polls = [got(105), got(106, 1, sent=102), got(107), got(99, 2)]
+    told = out(REFUSED, leadership=LED, polls=polls)
     assert told == (
         "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
         " ListOffsets and gave readers 2 records of it meanwhile"
     )
+
+
+def test_reads_of_what_was_sent_before_or_from_followers_show_no_leader() -> None:
+    ahead, led = [got(105, sent=0)], answers(3, 1, 80, 98)
+    down = about(absences=(Absence(node="n3", from_ns=100 * S, until_ns=900 * S),))
+    chosen = {"broker": {"replica.selector.class": "a.Selector"}}
+    by_any = replace(about(), plan=about().plan.model_copy(update=chosen))
+    for on, polls in ((down, ahead), (about(), ahead), (by_any, [got(105)])):
+        for error in (REFUSED, SILENT):
+            told = out(error, on, leadership=led, polls=polls)
+            assert "no broker is known to have answered as its leader" in told
+    assert "gave readers a record of it" in out(REFUSED, leadership=led, polls=[got(105)])
+    by_n2 = out(REFUSED, down, leadership=[*led, *answers(2, 2, 110)])
+    assert by_n2.startswith("n2, its leader in epoch 2, refused them")
+    unknown = out(REFUSED, down, leadership=led, polls=[got(105)])
+    assert unknown.startswith("its leader refused them")
 
 
 def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
@@ -114,8 +132,8 @@ def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
 
 def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:
     assert out(REFUSED, leadership=answers(3, 1, 80, 98)) == (
-        "brokers refused them with NOT_ENOUGH_REPLICAS, and no broker answered as its leader in"
-        " that time"
+        "brokers refused them with NOT_ENOUGH_REPLICAS, and no broker is known to have answered as"
+        " its leader in that time"
     )
 
 
@@ -127,6 +145,10 @@ def test_too_few_in_sync_are_named() -> None:
     assert "NOT_ENOUGH_REPLICAS: its ISR was n3, and min.insync.replicas is 2, though" in told
     assert "ISR" not in out(REFUSED, leadership=[*LED, isr(99, 3)])
     assert "ISR" not in out("CORRUPT_MESSAGE", leadership=[*LED, isr(103, 3)])
+    # Who has not heard of the leader's epoch, or of its ISR, tells an old one later.
+    late = [metadata("n1", 2, 0, 111, 1, 2, 3), metadata("n1", 3, 1, 112, 1, 2, 3)]
+    assert "its ISR was n3, and" in out(REFUSED, leadership=[*LED, isr(110, 3), *late])
+    assert "its ISR was n1, n2, n3" in out(REFUSED, leadership=[*LED, *late])
 
 
 def test_of_two_leaders_none_is_blamed_alone() -> None:
@@ -176,7 +198,8 @@ def test_a_leader_that_takes_nothing_says_not_why() -> None:
 def test_without_an_answer_of_a_leader_in_that_time() -> None:
     told = out(SILENT, leadership=answers(3, 1, 80, 98))
     assert told == (
-        "no broker answered as its leader in that time, and clients gave up (_MSG_TIMED_OUT)"
+        "no broker is known to have answered as its leader in that time, and clients gave up"
+        " (_MSG_TIMED_OUT)"
     )
 
 

@@ -106,7 +106,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("double-vote", {"node": "n3"}, "no fault hit n3"),
     ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused them with NOT_ENOUGH_REP"),
     ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "gave up (_MSG_TIMED_OUT)"),
-    ("unavailable", {"errors": []}, "no broker answered as its leader"),
+    ("unavailable", {"errors": []}, "no broker is known to have answered as its leader"),
     ("slow-election", {"believed": ["n1 named broker 3"]}, "named n3, which did not answer"),
     ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
     ("isr-not-restored", {"isr": [1, 3]}, "counted only n1 and n3 as in sync"),
