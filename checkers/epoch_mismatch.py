@@ -175,9 +175,16 @@ def _why(group: Group, found: Anomaly) -> str:
             " replica that still had an older record"
         )
     holders = holders or [str(found.evidence.get("log_of"))]
+    told = f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there"
+    kept = [each for each in held if each.epoch == read]
+    if kept:
+        mine = [node for each in kept if each.value == value for node in each.nodes]
+        those, one = (mine, "the one") if mine else (kept[0].nodes, "another one")
+        still = f"{verb(those, 'holds', 'hold')} {one} of epoch {read}"
+        return f"{told}, and {still}{' that was read' * bool(mine)}"
     return (
-        f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
-        f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
+        f"{told}: what {leader_text(group, read)} had is in no log that was read, or the answer"
+        " named a wrong epoch"
     )
 
 

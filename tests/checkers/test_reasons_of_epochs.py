@@ -75,8 +75,13 @@ def test_an_epoch_that_may_have_been_there_excludes_nothing() -> None:
     led = mismatch(0, polled(1), metadata("n3", 3, 1, 2))
     assert cause(epoch_mismatch.CHECKER, led) == (
         "n1, n2 and n3 hold a record of epoch 0 there: what n3, leader of epoch 1, had is in no"
-        " log, or the answer named a wrong epoch"
+        " log that was read, or the answer named a wrong epoch"
     )
+    held = "n1 and n2 hold a record of epoch 0 there, and n3 holds"
+    for value, told in ((A, "the one of epoch 1 that was read"), (C, "another one of epoch 1")):
+        kept = [row for node in ("n1", "n2") for row in log(node, (0, B))]
+        on = mismatch(0, polled(1), leads(2, 2), records=[*kept, *log("n3", (1, value))])
+        assert cause(epoch_mismatch.CHECKER, on) == f"{held} {told}"
     other = [row for node in NODES for row in log(node, (0, B))]
     told = cause(epoch_mismatch.CHECKER, mismatch(0, polled(1), records=other))
     assert "wrong epoch" in told
