@@ -22,12 +22,13 @@ import pyarrow as pa
 from checkers.acknowledger import led_between
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select
+from checkers.controllers_log import undisputed
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Proved
-from checkers.replica_reasons import entries, leader_of, listed
+from checkers.replica_reasons import leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -205,7 +206,7 @@ def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> l
 
     What they wrote last, of one broker, does not count if brokers named a larger ISR afterwards.
     """
-    needed, written = group.facts.plan.least_insync, list(entries(group))
+    needed, written = group.facts.plan.least_insync, list(undisputed(group))
     after = _told(group, (between_ns[1], NEVER_NS))
     if any(len(each or ()) >= needed for each in after["isr"].to_pylist()):
         while written and len(written[-1].isr) < needed:

@@ -24,6 +24,7 @@ from checkers.acknowledger import (
 from checkers.changes import NEVER_NS
 from checkers.client_reasons import sent
 from checkers.columns import NONE, equal, ints
+from checkers.controllers_log import isr_before
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
 from checkers.findings import seconds
@@ -36,7 +37,6 @@ from checkers.successors import (
     gave_on,
     grew_between,
     had,
-    isr_before,
     leaders_of,
     never_had,
     next_leader,

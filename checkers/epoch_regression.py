@@ -27,6 +27,7 @@ from checkers.acknowledger import led_between
 from checkers.announcements import first_highest, latest
 from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, equal, ints, present, select, texts
+from checkers.controllers_log import controllers_log, undisputed
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
@@ -34,8 +35,6 @@ from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
 from checkers.replica_reasons import (
     Side,
-    controllers_rows,
-    entries,
     leaders_of,
     listed,
     sides,
@@ -288,7 +287,7 @@ def _why(group: Group, found: Anomaly) -> str:
             return Proved(_by_copies(group, found, node))
         case "metadata-log":
             fell = {each.node for _, told in _along_metadata(group) for each in told}
-            copies = set(texts(controllers_rows(group), "observer")) | fell
+            copies = {*controllers_log(group).copies} | fell
             if fell == {node} and len(copies) > 1:
                 return Proved(f"only {node}'s copy of the controllers' log has it so")
             return "the controllers wrote a smaller epoch than they had given out before"
@@ -300,7 +299,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
     """Return whether a broker's earlier or its later word of an epoch was wrong."""
-    after, known = number_in(found, "after"), {each.epoch for each in entries(group)}
+    after, known = number_in(found, "after"), {each.epoch for each in undisputed(group)}
     if known and after not in known:
         return Proved(
             f"the controllers' log has no epoch {after}: what {node} reported first was wrong"

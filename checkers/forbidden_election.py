@@ -13,28 +13,23 @@ What would not prove it: an unclean election that the plan allows or a fault ord
 leader, which KIP-966 brings back when the ISR and the ELR are empty; a leader that joined the ISR
 with others when a reassignment ended; what stands above the quorum's high watermark. A node that
 never came back may keep metadata records that the others dropped: without a recovery it is not
-trusted. Before the metadata log there are no rows of elections, and only the second counts.
+trusted. A record of it that not all copies have alike says nothing: one of them is wrong. Before
+the metadata log there are no rows of elections, and only the second counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from checkers.columns import NONE, equal, ints, present, select
+from checkers.controllers_log import CONTROLLERS_LOG, Entry, entries
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
-from checkers.replica_reasons import (
-    CONTROLLERS_LOG,
-    calm_until,
-    controllers_rows,
-    entries,
-    told_ns,
-    verb,
-)
+from checkers.replica_reasons import calm_until, told_ns, verb
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -61,35 +56,40 @@ class Forbidden:
     log_offset: int
 
 
-def _rows(group: Group, source: str) -> pa.Table:
-    """Return the rows of a source that count, in its order."""
+def _told(group: Group, source: str) -> tuple[Entry, ...]:
+    """Return what a source has of the partition, in its order."""
     if source == CONTROLLERS_LOG:
-        return controllers_rows(group)
+        return entries(group)
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", source) & present(rows, "isr"))
-    return rows.take(np.argsort(ints(rows, "observed_ns"), kind="stable"))
+    rows = rows.take(np.argsort(ints(rows, "observed_ns"), kind="stable"))
+    columns = (rows[name].to_pylist() for name in ("leader", "leader_epoch", "isr"))
+    return tuple(
+        Entry(offset=NONE, leader=leader, epoch=epoch, isr=tuple(isr), unclean=False)
+        for leader, epoch, isr in zip(*columns, strict=True)
+    )
 
 
-def _forbidden(group: Group, source: str, rows: pa.Table) -> Iterator[Forbidden]:
+def _forbidden(group: Group, source: str, told: Sequence[Entry]) -> Iterator[Forbidden]:
     # A reassignment may end with one of the new replicas, elected and alone in the ISR.
     moved = any(each.kind == "reassignment" for each in group.facts.disturbances)
     unclean_is_forbidden = not group.facts.plan.unclean_elections and not moved
-    led, before = -1, None
-    columns = ("leader", "leader_epoch", "log_offset", "unclean")
-    told = zip(*(rows[name].to_pylist() for name in (*columns, "isr")), strict=True)
-    for leader, epoch, offset, unclean, isr in told:
-        lacking = unclean and isr == [leader] and leader != led and unclean_is_forbidden
-        lacking = lacking and not _ordered(group, epoch)
-        if leader >= 0 and (lacking or leader not in isr):
+    led, before, sure = NONE, None, True
+    for each in told:
+        leader = each.leader
+        sure &= each.follows  # A record in dispute may name another leader.
+        lacking = each.unclean and each.isr == (leader,) and leader != led and sure
+        lacking = lacking and unclean_is_forbidden and not _ordered(group, each.epoch)
+        if leader >= 0 and (lacking or leader not in each.isr):
             yield Forbidden(
                 source=source,
                 leader=leader,
-                epoch=epoch,
-                isr=tuple(isr),
+                epoch=each.epoch,
+                isr=each.isr,
                 before=before if lacking else None,
-                log_offset=-1 if offset is None else offset,
+                log_offset=each.offset,
             )
-        led, before = (leader if leader >= 0 else led), tuple(isr)
+        led, before, sure = (leader if leader >= 0 else led), each.isr, sure or leader >= 0
 
 
 def _ordered(group: Group, epoch: int) -> bool:
@@ -99,19 +99,18 @@ def _ordered(group: Group, epoch: int) -> bool:
     return any(each.may_be(epoch) for each in orders)
 
 
-def _elections(rows: pa.Table) -> int:
-    """Return how often rows that are in order name another leader, or another epoch of it."""
-    leaders, epochs = ints(rows, "leader"), ints(rows, "leader_epoch")
-    other = (np.diff(leaders, prepend=NONE) != 0) | (np.diff(epochs, prepend=NONE) != 0)
-    return int((other & (leaders >= 0)).sum())
+def _elections(told: Sequence[Entry]) -> int:
+    """Return how often entries in order name another leader, or another epoch of it."""
+    named = [(NONE, NONE), *((each.leader, each.epoch) for each in told)]
+    return sum(one != other and other[0] >= 0 for one, other in pairwise(named))
 
 
 def _check(group: Group) -> Findings:
     found, count = list[Forbidden](), 0
     for source in (CONTROLLERS_LOG, "zookeeper"):
-        rows = _rows(group, source)
-        count += _elections(rows)
-        found += _forbidden(group, source, rows)
+        told = _told(group, source)
+        count += _elections(told)
+        found += _forbidden(group, source, told)
     return findings(
         count, found, lambda each: _describe(group, each), lambda each: _labels(group, each)
     )
@@ -168,7 +167,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if found.evidence.get("isr_before") is not None:
         return f"no replica was in sync, and {node} had not led last"
     offset, isr = number_in(found, "log_offset"), tuple(numbers_in(found, "isr"))
-    older = [each for each in entries(group) if 0 <= each.offset < offset][-1:]
+    written = entries(group)
+    older = [one for one, other in pairwise(written) if other.offset == offset and other.follows]
     kept = [each for each in older if (each.leader, each.epoch) == (leader, epoch)]
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch))

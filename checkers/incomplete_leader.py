@@ -24,13 +24,14 @@ from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at, read_whole
 from checkers.announcements import Announcement, announcements, announces
 from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, present, select
+from checkers.controllers_log import elected, entries
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import calm_until, elected, entries, listed, not_yet_ns, told_ns
+from checkers.replica_reasons import calm_until, listed, not_yet_ns, told_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of

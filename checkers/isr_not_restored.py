@@ -26,12 +26,13 @@ import pyarrow.compute as pc
 from checkers.acknowledger import looks_at
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
+from checkers.controllers_log import entries, undisputed
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
 from checkers.reigns import UNENDED_NS
-from checkers.replica_reasons import entries, leader_of, listed
+from checkers.replica_reasons import leader_of, listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -238,7 +239,7 @@ def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
     """Return who kept a replica out of an ISR that had caught up, by the controllers' log."""
-    written, quorum = entries(group), group.facts.quorum
+    written, quorum = undisputed(group), group.facts.quorum
     isr, seen_ns = sorted(numbers_in(found, "isr")), number_in(found, "seen_ns")
     # A stop at the end writes small ISRs, too.
     small = [

@@ -23,13 +23,14 @@ from checkers.acknowledger import looks_at
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
+from checkers.controllers_log import elected
 from checkers.disk_losses import TOLD_LATE_NS, excuses_of_disk
 from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import cut_text, elected, fate, leader_text, not_yet_ns
+from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import not_earlier, truncations_of
 from results.record.terms import AnomalyClass

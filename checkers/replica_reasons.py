@@ -7,36 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from checkers.acknowledger import looks_at
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.client_reasons import written_by
 from checkers.columns import NONE, equal, ints, present, select
+from checkers.controllers_log import elected
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
 from checkers.witnesses import Truncation, not_earlier, truncations_of
 from results.record.terms import Mode
-
-CONTROLLERS_LOG = "metadata-log"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What the controllers wrote of a partition in one record of their log.
-
-    Attributes:
-        offset: Of that record.
-        leader, epoch, isr: Of the partition from then on; leader -1: none.
-        unclean: Whether they called its election unclean.
-    """
-
-    offset: int
-    leader: int
-    epoch: int
-    isr: tuple[int, ...]
-    unclean: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,42 +45,6 @@ def listed(names: Iterable[str]) -> str:
 def verb(names: Sequence[str], one: str, many: str) -> str:
     """Return names as a subject with its verb: `n1 holds`, `n1 and n2 hold`."""
     return f"{listed(names)} {one if len(names) == 1 else many}"
-
-
-def controllers_rows(group: Group) -> pa.Table:
-    """Return the controllers' records of a partition that are committed, each once, in order."""
-    return group.view(_controllers_rows)
-
-
-def _controllers_rows(group: Group) -> pa.Table:
-    rows = group.table("leadership")
-    place = ints(rows, "log_offset")
-    counts = equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr")
-    rows = select(rows, counts & (place >= 0) & (place < (group.facts.quorum_high_watermark or 0)))
-    # Each node has a copy; where they differ, metadata-divergence says so.
-    return rows.take(np.unique(ints(rows, "log_offset"), return_index=True)[1])
-
-
-def entries(group: Group) -> tuple[Entry, ...]:
-    """Return what the controllers wrote of a partition, in the order of their log."""
-    return group.view(_entries)
-
-
-def _entries(group: Group) -> tuple[Entry, ...]:
-    rows = controllers_rows(group)
-    names = ("log_offset", "leader", "leader_epoch", "isr", "unclean")
-    return tuple(
-        Entry(offset=offset, leader=leader, epoch=epoch, isr=tuple(isr), unclean=bool(unclean))
-        for offset, leader, epoch, isr, unclean in zip(
-            *(rows[name].to_pylist() for name in names), strict=True
-        )
-    )
-
-
-def elected(group: Group, epoch: int) -> Entry | None:
-    """Return the controllers' record of the election that began an epoch, if it names one only."""
-    led = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
-    return led[0] if len({each.leader for each in led}) == 1 else None
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:

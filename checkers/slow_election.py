@@ -28,6 +28,7 @@ import numpy as np
 
 from checkers.calm import silent_ns
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, texts, words_of
+from checkers.controllers_log import undisputed
 from checkers.findings import (
     anomaly_at,
     findings,
@@ -40,7 +41,7 @@ from checkers.group import Group
 from checkers.group_reasons import took_elsewhere
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
 from checkers.reigns import between
-from checkers.replica_reasons import entries, verb
+from checkers.replica_reasons import verb
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -261,7 +262,7 @@ def _led_by(group: Group) -> str:
 
 def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> str:
     """Say which of the ISR that the controllers had left a partition could have been elected."""
-    left = [each for each in entries(group) if each.epoch == epoch]
+    left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
         return ""
     isr = sorted(f"n{broker}" for broker in left[-1].isr)

@@ -37,7 +37,8 @@ from checkers.acknowledger import (
 )
 from checkers.changes import NEVER_NS
 from checkers.client_reasons import servers
-from checkers.columns import NONE, equal, ints, present, select, texts, within
+from checkers.columns import NONE, equal, ints, present, select, within
+from checkers.controllers_log import controllers_log, isr_before
 from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
@@ -183,41 +184,10 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
     here &= (ints(rows, "asked_ns") >= from_ns) & (ints(rows, "observed_ns") >= 0)
     here &= ints(rows, "observed_ns") <= until_ns
     told: list[Any] = select(rows, here)["isr"].to_pylist()
-    isrs = [isr for _, _, of, isr in group.view(_written_isrs) if of == leader.epoch and isr]
+    log = controllers_log(group)
+    isrs = [{*each.isr} for each in log.entries if each.epoch == leader.epoch and each.isr]
     later = isrs[isrs.index(mine) if mine in isrs else 0 :]
-    return any({*(isr or ())} - mine for isr in told) or any(isr - mine for isr in later)
-
-
-def isr_before(group: Group, epoch: int) -> set[int] | None:
-    """Return the ISR that the metadata log has before the election of an epoch; None: none."""
-    written = group.view(_written_isrs)
-    elections = [place for place, leader, of, _ in written if of == epoch and leader >= 0]
-    before = [each for each in written if elections and each[0] < min(elections)]
-    return before[-1][3] if before else None
-
-
-def _written_isrs(group: Group) -> list[tuple[int, int, int, set[int] | None]]:
-    """Return (place, leader, epoch, ISR) of the controllers' records, in the order of their log.
-
-    Of those that were committed, and that all copies have which reach from before it to behind it.
-    """
-    rows = group.table("leadership")
-    log = select(rows, equal(rows, "source", "metadata-log") & present(rows, "log_offset"))
-    columns = (ints(log, name).tolist() for name in ("log_offset", "leader", "leader_epoch"))
-    copies: dict[str, dict[int, tuple[int, int, list[int] | None]]] = {}
-    for node, isr, place, *of in zip(
-        texts(log, "observer"), log["isr"].to_pylist(), *columns, strict=True
-    ):
-        copies.setdefault(node, {})[place] = (of[0], of[1], isr)
-    mark = group.facts.quorum_high_watermark
-    found = []
-    for place in sorted({place for copy in copies.values() for place in copy}):
-        reach = [copy for copy in copies.values() if min(copy) <= place <= max(copy)]
-        leader, epoch, isr = next(copy[place] for copy in reach if place in copy)
-        alike = all(copy.get(place) == (leader, epoch, isr) for copy in reach)
-        if alike and (mark is None or place < mark):
-            found.append((place, leader, epoch, None if isr is None else set(isr)))
-    return found
+    return bool(log.disputed) or any({*(isr or ())} - mine for isr in [*told, *later])
 
 
 def never_had(group: Group, record: Acked, node: str) -> bool:

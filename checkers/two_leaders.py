@@ -41,6 +41,7 @@ from checkers.columns import (
     texts,
     unique_pairs,
 )
+from checkers.controllers_log import entries
 from checkers.facts import RunFacts
 from checkers.findings import (
     anomaly_at,
@@ -61,7 +62,7 @@ from checkers.protocol import (
     Proved,
     Scope,
 )
-from checkers.replica_reasons import entries, listed, wrong_copy
+from checkers.replica_reasons import listed, wrong_copy
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds

@@ -1,6 +1,7 @@
 """Controllers that vote twice, lead without being elected, or differ."""
 
 from tests.broken.corpus import Spot, broken
+from tests.broken.leaders import logged
 from tests.broken.record import Record, Row
 
 LOG = "__cluster_metadata"
@@ -114,6 +115,14 @@ def a_controller_begins_without_what_was_committed(record: Record, spot: Spot) -
 def a_controller_has_another_record(record: Record, spot: Spot) -> None:
     row = log_of(record, voters(record)[1])[committed(record, spot.at_ns) - 1]
     row["record_hash"] ^= 1
+
+
+@broken("metadata-divergence", row="catalogue", base="log", moments=("kill", "isolate"))
+@broken("metadata-divergence", row="catalogue", base="disks", moments=("power-loss",))
+def one_copy_of_the_controllers_log_has_another_isr(record: Record, spot: Spot) -> None:
+    (row,) = (each for each in logged(record, spot, spot.at_ns) if each["observer"] == "n1")
+    row["isr"] = [each for each in row["isr"] if each != row["leader"]]
+    log_of(record, "n1")[row["log_offset"]]["record_hash"] ^= 1
 
 
 @broken("metadata-divergence", row="quorum", base="disks")

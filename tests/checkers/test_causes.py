@@ -18,6 +18,7 @@ from results.record.values import pack_value
 from results.samples import copy_sample, find_sample
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
+from tests.checkers.reasons import written
 
 TOLD = {
     "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off by a"
@@ -383,7 +384,7 @@ def test_where_the_epoch_is_not_known_no_election_is_blamed() -> None:
 def test_the_metadata_log_says_whence_a_leader_came(
     isr: list[int], unclean: bool, words: str,  # noqa: FBT001 - a parameter of the test
 ) -> None:  # fmt: skip
-    log_rows = [{**elected(1, 4, 8), "isr": isr}, elected(2, 5, 9, unclean=unclean)]
+    log_rows = [written(1, 4, 8, *isr), written(2, 5, 9, 2, unclean=unclean)]
     own = {**leads(1, 4, at=2 * S, source="metadata"), "isr": [1, 3]}
     assert words in cause(lost(*LED, own, *log_rows, truncations=[CUT]))
 
@@ -425,7 +426,7 @@ def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:
         return cause(lost(*LED, *rows, copies=copies, truncations=cuts))
 
     assert told().endswith("; n3 had it too, and the record does not show why n2 led instead")
-    out = [{**elected(1, 4, 8), "isr": [1, 2]}, elected(2, 5, 9)]
+    out = [written(1, 4, 8, 1, 2), written(2, 5, 9, 2)]
     assert told(*out).endswith("; n3 had it too, but was not in the ISR before that election")
     away = Absence(node="n3", from_ns=2 * S, until_ns=9 * S)
     on = lost(*LED, unaware(3 * S), copies=copies, truncations=cuts, absences=(away,))
@@ -433,7 +434,7 @@ def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:
 
 
 def test_who_else_reached_it_is_named_and_so_is_why_another_could_be_elected() -> None:
-    log_rows = [{**elected(1, 4, 8), "isr": [1, 2, 3]}, elected(2, 5, 9)]
+    log_rows = [written(1, 4, 8, 1, 2, 3), written(2, 5, 9, 2, 3)]
 
     def told(*looks: tuple[int, int]) -> str:
         rows = [{"node": "n3", "observed_ns": at, "log_end_offset": end} for at, end in looks]

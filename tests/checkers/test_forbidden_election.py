@@ -4,8 +4,19 @@ import pytest
 
 from checkers.facts import Disturbance, UncleanOrder
 from checkers.forbidden_election import CHECKER
+from checkers.protocol import Proved
+from checkers.quorum import QuorumFacts
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import facts, found, group, leads, sentences
+from tests.checkers.partition_rows import (
+    facts,
+    found,
+    group,
+    leads,
+    reason,
+    reasons,
+    sentences,
+)
+from tests.checkers.reasons import NODES
 
 
 def row(leader: int, epoch: int, at: int, isr: tuple[int, ...], *, unclean: bool = False) -> Row:
@@ -121,6 +132,49 @@ def test_rows_of_the_log_count_from_its_first_below_the_quorums_high_watermark()
         assert len(sentences(CHECKER, on)) == rows
     unknown = facts(quorum_high_watermark=None)
     assert found(CHECKER, group(unknown, leadership=[ALONE])).rows == 0
+
+
+def copies(*rows: Row, nodes: tuple[str, ...] = NODES) -> list[Row]:
+    return [{**each, "observer": node} for node in nodes for each in rows]
+
+
+@pytest.mark.parametrize("wrong", NODES)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        row(1, 0, 6, (2, 3)),  # Its leader is out of the ISR.
+        row(2, 1, 6, (2,), unclean=True),
+        row(3, 1, 8, (1, 2)),  # Behind the last record of the others, which had it fetched.
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_one_wrong_copy_of_the_log_is_not_the_controllers_doing(
+    wrong: str, odd: Row, backwards: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:  # fmt: skip
+    """metadata-divergence says that copies differ; which one is wrong is not known."""
+    marks = QuorumFacts(marks=dict.fromkeys(NODES, 50))
+    about = facts(quorum=marks, collected_nodes=frozenset(NODES))
+    right = row(1, 0, 6, (1, 2, 3))
+    others = copies(CREATED, right, nodes=tuple(each for each in NODES if each != wrong))
+    mine = [CREATED, odd] if odd["log_offset"] == 6 else [CREATED, right, odd]
+    rows = [*others, *copies(*mine, nodes=(wrong,))]
+    assert sentences(CHECKER, group(about, leadership=rows[::-1] if backwards else rows)) == []
+
+
+def test_what_stands_behind_a_record_in_dispute_is_judged_by_itself() -> None:
+    """Who led last, and which ISR was there before, the record in dispute may have."""
+    one = [{**row(2, 1, 6, (2, 3)), "observer": "n1"}]
+    back = [CREATED, row(-1, 2, 7, ()), row(2, 3, 8, (2,), unclean=True)]
+    assert sentences(CHECKER, group(leadership=[*copies(*back), *one])) == []
+    assert len(sentences(CHECKER, group(leadership=copies(*back)))) == 1
+    later = [row(1, 4, 9, (1, 2)), row(3, 5, 10, (3,), unclean=True)]
+    (told,) = sentences(CHECKER, group(leadership=[*copies(*back, *later), *one]))
+    assert "broker 3 was elected" in told
+    outside = [CREATED, row(1, 0, 7, (2, 3))]
+    on = group(leadership=[*copies(*outside), *one])
+    (why,) = reasons(CHECKER, on)
+    assert not isinstance(why, Proved)
+    assert isinstance(reason(CHECKER, group(leadership=copies(*outside))), Proved)
 
 
 def test_the_broker_0_leads_like_any_other() -> None:

@@ -1,0 +1,137 @@
+"""What the controllers wrote of a partition: the records of their log, from all its copies.
+
+Each node that takes part in the quorum, or follows it, has a copy. A record counts if it is
+committed, and if all copies that reach its place have it alike. Where copies differ, one of them
+is wrong, and nothing in a record says which: that is `metadata-divergence`, and the controllers
+may have done nothing wrong. If nobody knows how far the log was committed, no record counts.
+"""
+
+from dataclasses import dataclass
+
+from checkers.columns import equal, ints, present, select, texts
+from checkers.group import Group
+
+CONTROLLERS_LOG = "metadata-log"
+
+_Written = tuple[int, int, tuple[int, ...], bool]
+"""Leader, epoch, ISR, and whether the election was unclean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the controllers wrote of a partition in one record of their log.
+
+    Attributes:
+        offset: Of that record.
+        leader, epoch, isr: Of the partition from then on; leader -1: none.
+        unclean: Whether they called its election unclean.
+        follows: Whether no record in dispute stands between it and the entry before.
+    """
+
+    offset: int
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    unclean: bool
+    follows: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The controllers' log of a partition.
+
+    Attributes:
+        copies: Whose copies have committed records of it.
+        entries: The records that all copies have alike, in their order.
+        disputed: The offsets of the others.
+    """
+
+    copies: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    disputed: tuple[int, ...] = ()
+
+
+def controllers_log(group: Group) -> Log:
+    """Return what the controllers wrote of a partition, as far as it was committed."""
+    return group.view(_controllers_log)
+
+
+def entries(group: Group) -> tuple[Entry, ...]:
+    """Return the records that all copies have alike, in the order of the controllers' log."""
+    return controllers_log(group).entries
+
+
+def undisputed(group: Group) -> tuple[Entry, ...]:
+    """Return all records, none if some are in dispute.
+
+    So what they do not have was not written.
+    """
+    log = controllers_log(group)
+    return () if log.disputed else log.entries
+
+
+def elected(group: Group, epoch: int) -> Entry | None:
+    """Return the controllers' record of the election that began an epoch, if it names one only."""
+    led = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
+    sure = len({each.leader for each in led}) == 1 and led[0].follows
+    return led[0] if sure else None
+
+
+def isr_before(group: Group, epoch: int) -> frozenset[int] | None:
+    """Return the ISR just before the election that began an epoch; None: that is not known."""
+    written = entries(group)
+    at = next(
+        (at for at, each in enumerate(written) if each.epoch == epoch and each.leader >= 0), 0
+    )
+    return frozenset(written[at - 1].isr) if at and written[at].follows else None
+
+
+def _controllers_log(group: Group) -> Log:
+    copies, mark = _copies(group), group.facts.quorum_high_watermark or 0
+    ends = {node: _end(group, node, copy) for node, copy in copies.items()}
+    found, disputed, follows = list[Entry](), list[int](), True
+    for offset in sorted({place for copy in copies.values() for place in copy if place < mark}):
+        told = [
+            copy.get(offset, set())
+            for node, copy in copies.items()
+            if min(copy) <= offset <= ends[node]
+        ]
+        written = set[_Written]().union(*told)
+        if len(written) == 1 and all(told):
+            ((leader, epoch, isr, unclean),) = written
+            found.append(
+                Entry(
+                    offset=offset, leader=leader, epoch=epoch, isr=isr, unclean=unclean,
+                    follows=follows,
+                )
+            )  # fmt: skip
+        else:
+            disputed.append(offset)
+        follows = offset not in disputed
+    return Log(copies=tuple(sorted(copies)), entries=tuple(found), disputed=tuple(disputed))
+
+
+def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
+    """Return what each node's copy has at each offset; two things if it was read twice."""
+    rows = group.table("leadership")
+    log = select(rows, equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr"))
+    log = select(log, ints(log, "log_offset") >= 0)
+    columns = (ints(log, name).tolist() for name in ("log_offset", "leader", "leader_epoch"))
+    lists = (log[name].to_pylist() for name in ("isr", "unclean"))
+    found: dict[str, dict[int, set[_Written]]] = {}
+    for node, offset, leader, epoch, isr, unclean in zip(
+        texts(log, "observer"), *columns, *lists, strict=True
+    ):
+        at = found.setdefault(node, {}).setdefault(offset, set())
+        at.add((leader, epoch, tuple(isr), bool(unclean)))
+    return found
+
+
+def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
+    """Return the last offset that a copy reaches for certain.
+
+    That is its last record of the partition; or, of a node whose files were read to their ends,
+    what it had fetched by the word of a leader.
+    """
+    whole = node in group.facts.collected_nodes - group.facts.unreadable_nodes
+    return max(*copy, group.facts.quorum.marks.get(node, 0) - 1 if whole else 0)
