@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.acknowledger import looks_at
+from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.controllers_log import entries, undisputed
@@ -41,6 +41,8 @@ NAME = "isr-not-restored"
 _ISR_FROM = ("zookeeper", "metadata")
 _FRESH_NS = 2 * NS_PER_S
 """Logs are looked at about once a second: by then a leader's log has hardly grown."""
+_BEFORE_NS = LOOK_NS + KNOWN_NS
+"""An end may be so much older than its note, with half a second that a follower may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,21 +200,21 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     until_ns = full_ns if full_ns >= 0 else NEVER_NS
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
     compared = [
-        (at, end, reached)
+        (at, end, had)
         for at, end in looks
-        for reached, at_most in [_reached(group, leader, from_ns, at)]
-        if end < reached or end >= at_most
+        for had in [_had(group, leader, (from_ns, at - _BEFORE_NS, at))]
+        if end < had or end >= _at_most(group, leader, from_ns, at)
     ]
-    level = [at for at, end, reached in compared if end >= reached]
+    level = [at for at, end, had in compared if end >= had]
     if not compared:
         return ""
     if not level:
-        at, end, reached = compared[-1]
+        at, end, had = compared[-1]
         few = f"{len(compared)} of {len(looks)} looks"
         every = "every look" if len(compared) == len(looks) else few
         return (
-            f"{node}'s log was behind at {every}: it ended at {end} at {seconds(at)}, that of"
-            f" {leader}, its leader, at {reached}"
+            f"{node}'s log was behind at {every}: it ended at {end} at {seconds(at)}, and that of"
+            f" {leader}, its leader, had come to {had} {seconds(_BEFORE_NS)} before"
         )
     return (
         f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
@@ -220,21 +222,40 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     )
 
 
-def _reached(group: Group, leader: str, from_ns: int, at_ns: int) -> tuple[int, int]:
-    """Return how far a leader's log had come by a time, at least and at most.
-
-    It has also all that was acknowledged since the last heal. A log that stands still has no rows.
-    """
-    looks, sends = looks_at(group, leader), group.table("sends")
-    seen = [each for each in looks if each[0] <= at_ns][-1:]
-    later = [end for at, end in looks if at > at_ns][:1]
+def _acked(group: Group, from_ns: int, until_ns: int) -> int:
+    """Return behind which offset all lies that was acknowledged between two times."""
+    sends = group.table("sends")
     ended_ns, offsets = ints(sends, "complete_ns"), ints(sends, "offset")
     acked = equal(sends, "acked", True)  # noqa: FBT003 - a value
-    acked &= (ended_ns >= from_ns) & (ended_ns <= at_ns)
-    least = max([end for _, end in seen] + [int(offsets[acked].max(initial=NONE)) + 1])
+    acked &= (ended_ns >= from_ns) & (ended_ns <= until_ns)
+    return int(offsets[acked].max(initial=NONE)) + 1
+
+
+def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
+    """Return how far a leader's log had certainly come by a time, and did not go back since.
+
+    It has also all that was acknowledged since the last heal. A log that stands still has no rows.
+
+    Args:
+        group: The partition.
+        leader: Its broker.
+        times: The last heal, that time, and until when it did not go back.
+    """
+    from_ns, by_ns, until_ns = times
+    looks = looks_at(group, leader)
+    last = [end for at, end in looks if at <= by_ns][-1:]
+    since = [end for at, end in looks if by_ns < at <= until_ns] if last else []
+    return max(min([*last, *since], default=0), _acked(group, from_ns, by_ns))
+
+
+def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
+    """Return how far a leader's log had come by a time at most; beyond all offsets if unknown."""
+    looks, acked = looks_at(group, leader), _acked(group, from_ns, at_ns)
+    seen = [each for each in looks if each[0] <= at_ns][-1:]
+    later = [end for at, end in looks if at > at_ns][:1]
     if seen and at_ns - seen[0][0] <= _FRESH_NS:
-        return least, least
-    return least, max(least, later[0]) if seen and later else NEVER_NS
+        return max(seen[0][1], acked)
+    return max(seen[0][1], acked, later[0]) if seen and later else NEVER_NS
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:

@@ -396,12 +396,14 @@ def not_restored(
 
 
 def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
-    assert not_restored(look("n1", 5, 4), look("n2", 5, 5), look("n1", 9, 6), look("n2", 8, 7)) == (
+    grown = (look("n1", 5, 4), look("n2", 5, 5), look("n1", 9, 6), look("n2", 8, 8.5))
+    assert not_restored(*grown) == (
         "n2 had caught up with n1, its leader, at 5.000 s and at 1 of 2 looks: n1 did not take it"
         " back, or brokers went on reporting an old ISR"
     )
-    assert not_restored(look("n1", 5, 4), look("n2", 4, 5)) == (
-        "n2's log was behind at every look: it ended at 4 at 5.000 s, that of n1, its leader, at 5"
+    assert not_restored(look("n1", 5, 4), look("n2", 4, 6.5)) == (
+        "n2's log was behind at every look: it ended at 4 at 6.500 s, and that of n1, its leader,"
+        " had come to 5 2.500 s before"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
 
@@ -409,16 +411,44 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
 def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
     old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
     assert not_restored(*old).endswith("does not show how far the others had come")
-    behind = "n2's log was behind at every look: it ended at 5 at 20.000 s, that of n1, its leader,"
-    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
-    fresh = (*old, look("n1", 9, 19))
-    assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    behind = "n2's log was behind at 1 of 2 looks: it ended at 5 at 20.000 s, and that of n1, its"
+    behind += " leader, had come to"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} 101 2.500 s before"
+    earlier = not_restored(*old, sends=(ack(A, 100, at=7 * S),))
+    assert earlier == f"{behind} 101 2.500 s before".replace("1 of 2 looks", "every look")
+    fresh = (*old, look("n1", 9, 17))
+    assert not_restored(*fresh) == f"{behind} 9 2.500 s before"
     # Rows tell of changes only: it ended there all the time, if it does so at the last look.
     idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
     assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 1 of 1")
     # What was acknowledged before the last heal may be lost since.
     before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
     assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 2 of 2")
+
+
+def test_a_follower_that_keeps_up_with_a_growing_log_is_not_behind() -> None:
+    """Its end is noted later than it was measured, and messages were acknowledged meanwhile."""
+    sends = tuple(ack(A + at, at, op=at + 1, at=4 * S + at * S // 100) for at in range(600))
+    looks = [look("n2", (at - 4) * 100 - 2, at) for at in range(5, 10)]
+    unknown = not_restored(look("n1", 0, 3.9), *looks, sends=sends)
+    assert unknown.endswith("does not show how far the others had come")
+    assert not isinstance(unknown, Proved)
+    # One whose end stands still is behind once it lacks what was there two and a half seconds ago.
+    stuck = [look("n2", 98, at) for at in range(5, 10)]
+    behind = not_restored(look("n1", 0, 3.9), *stuck, sends=sends)
+    assert behind == (
+        "n2's log was behind at 2 of 5 looks: it ended at 98 at 9.000 s, and that of n1, its"
+        " leader, had come to 251 2.500 s before"
+    )
+
+
+def test_what_a_leader_dropped_since_does_not_show_that_another_is_behind() -> None:
+    fell = (look("n1", 9, 4), look("n1", 5, 6), look("n2", 5, 7))
+    assert not_restored(*fell).startswith("n2 had caught up with n1, its leader, at 7.000 s")
+    apart = (look("n1", 9, 4), look("n1", 5, 6), look("n2", 4, 7))
+    assert not_restored(*apart).startswith("n2's log was behind at every look: it ended at 4")
+    later = (*apart[:2], look("n1", 4, 6.5), apart[2])
+    assert not_restored(*later).startswith("n2 had caught up")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
