@@ -7,6 +7,7 @@ never lost anything from an offset on, only what they hold there ever stood ther
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,6 +41,8 @@ from checkers.witnesses import truncations_of, which_cut
 from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
+_LAST = int(np.iinfo(np.int64).max)
+"""Beyond all offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,27 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
         return f"{log.node} may have lost its log from offset {cut} on"
     if shrank(group, record, log.node):
         return f"the log of {log.node} was seen to end above it, and later below"
+    return ""
+
+
+def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST) -> str:
+    """Return why a marker behind an offset may have been written and lost again.
+
+    Args:
+        group: The partition.
+        offset: Of a record of the transaction.
+        since_ns: When that was sent; -1 if unknown.
+        below: The marker stood before that offset, if it is in the logs to this day.
+
+    Returns:
+        The first reason, for people; empty: none was lost.
+    """
+    if why := doubt(group, below, since_ns):
+        return why
+    for log in final_logs(group):
+        for (_, one), (at_ns, two) in pairwise(looks_at(group, log.node)):
+            if one > max(two, offset + 1) and two <= below and at_ns >= since_ns:
+                return f"the log of {log.node} was seen to end at {one}, and later at {two}"
     return ""
 
 
@@ -405,14 +429,20 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
     markers = behind[log.controls[behind] == 1]
     if producer < 0 or not len(markers):
         return ""
-    others_sent = [sent(group, int(log.values[each])) for each in behind if each < markers[0]]
-    next_ = [each.op_id for each in others_sent if each and each.op_id != mine.op_id]
+    others_sent = [
+        (sent(group, int(log.values[each])), int(log.offsets[each]))
+        for each in behind
+        if each < markers[0]
+    ]
+    next_ = [(each.op_id, its) for each, its in others_sent if each and each.op_id != mine.op_id]
     place = int(log.offsets[markers[0]])
     if next_:
+        op_id, its = next_[0]
+        lost = marker_doubt(group, offset, mine.sent_ns, below=its)
         return (
             f"no marker ends its transaction: the next one of its producer, at {place}, stands"
-            f" behind op {next_[0]}'s record{_gave_up(group, next_[0])} and decides for both;"
-            f" {_who_ends(group, mine.op_id, offset)}"
+            f" behind op {op_id}'s record{_gave_up(group, op_id)} and decides for both;"
+            f" {_who_ends(group, mine.op_id, offset)}{f', or it was lost: {lost}' if lost else ''}"
         )
     return f"its transaction's marker stands at {place}"
 

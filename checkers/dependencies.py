@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import NEVER_NS
+from checkers.client_reasons import doubt
 from checkers.columns import (
     NONE,
     Ints,
@@ -83,7 +84,8 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
     """Return which reads came before the commit of what they read, in words; null: not shown.
 
     An op reads before it commits. Where the marker of the op that wrote a record stands behind the
-    reader's own, in the same log, the reader had ended before that record was committed.
+    reader's own, in the same log, the reader had ended before that record was committed: if both
+    markers are their own, and no log lost anything there.
     """
     source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
@@ -91,10 +93,16 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
     if group.final_log is not None and txns.num_rows and (kinds == WR).any():
         stand = first_match(ints(txns, "value"), group.final_log.values)
         stand = np.where(stand >= 0, np.append(group.final_log.offsets, NONE)[stand], NONE)
+        ops, begun = ints(txns, "op_id"), ints(txns, "invoke_ns")
         own = ends_of(group.final_log, stand).markers
-        ops = ints(txns, "op_id")
         mine, theirs = (np.append(own, NONE)[first_match(each, ops)] for each in (target, source))
         for row in np.flatnonzero((kinds == WR) & (mine >= 0) & (theirs > mine)).tolist():
+            ends = ((int(target[row]), int(mine[row])), (int(source[row]), int(theirs[row])))
+            sent_ns = int(begun[first_match(source[row : row + 1], ops)[0]])
+            if any(_shared(group, txns, *each) for each in ends):
+                continue
+            if doubt(group, int(mine[row]), sent_ns):
+                continue
             span = op_span(group, "polls", int(target[row]))
             served = fetched_from(group, span, int(offsets[row]))
             said[row] = (
@@ -104,6 +112,23 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
                 f"{f'; {served}, served it' if served else ''}"
             )
     return pa.array(said, type=pa.string())
+
+
+def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
+    """Tell whether the last record of its producer before a marker is of another op.
+
+    Then that marker ends the other op's transaction, and the op's own is not there.
+    """
+    log = group.final_log
+    at = log.at(marker) if log is not None else None
+    if log is None or at is None:
+        return True
+    mine = np.flatnonzero(
+        (log.producer_ids[:at] == log.producer_ids[at]) & (log.controls[:at] != 1)
+    )
+    value = log.values[mine[-1:]]
+    of = np.append(ints(sends, "op_id"), NONE)[first_match(value, ints(sends, "value"))]
+    return not (len(of) and int(of[0]) == op_id)
 
 
 def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from checkers.calm import silent_ns
 from checkers.changes import was_quiet
+from checkers.client_reasons import marker_doubt
 from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import (
@@ -222,6 +223,8 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{opened.ended}no marker for {transaction} is in the logs of {', '.join(lacking)}: its"
         f" coordinator{who} did not get one written"
     )
+    if lost := marker_doubt(group, stable, opened.sent_ns):
+        return f"{said}, or it was lost: {lost}"
     return Proved(said) if who else f"{said}; who led {TRANSACTIONS} then is not known for certain"
 
 
@@ -233,12 +236,14 @@ class _Opened:
         name: For people: `op 120 (base-txn-0), `; empty if no client of this run is known to be it.
         transactional_id: Its id, empty if unknown.
         ended: What its client learned of its end, for people.
+        sent_ns: Since when it may have been sent; -1: not known.
         since_ns: Since when its coordinator had to end it; -1: not known.
     """
 
     name: str = ""
     transactional_id: str = ""
     ended: str = ""
+    sent_ns: int = NONE
     since_ns: int = NONE
 
 
@@ -264,6 +269,7 @@ def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
         name=f"op {row['op_id']}{f' ({name})' if name else ''}, ",
         transactional_id=name,
         ended=ended,
+        sent_ns=NONE if row["invoke_ns"] is None else row["invoke_ns"],
         since_ns=NONE if since_ns is None else since_ns,
     )
 
@@ -290,7 +296,7 @@ CHECKER = Checker(
         promise="A transaction ends: by its client, or aborted after its timeout.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -290,6 +290,7 @@ SHARES_DERIVATION = Derivation(
         "leadership",
         "replica_records",
         "replica_states",
+        "truncations",
     ),
     derive=shares,
     applies=_applies,

@@ -27,6 +27,7 @@ from checkers.client_reasons import (
     final_server,
     hold,
     marker_behind,
+    marker_doubt,
     offset_of,
     sent,
     server,
@@ -250,7 +251,7 @@ UNSEEN_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "assignments", "leadership", "replica_records",
-            "replica_states"),
+            "replica_states", "truncations"),
     check=_check_unseen,
     applies=_applies,
     promise=Promise.STORED,
@@ -288,9 +289,10 @@ def _open_there(group: Group, offset: int) -> str:
     mine = sent(group, value)
     if mine is None or not mine.in_txn or marker_behind(group, offset, value):
         return "an open transaction holds readers up there"
+    lost = marker_doubt(group, offset, mine.sent_ns)
     return (
         f"the transaction of op {mine.op_id}, whose record stands there, has no marker behind it:"
-        " its coordinator did not end it in that log"
+        f" its coordinator did not end it in that log{f', or it was lost: {lost}' if lost else ''}"
     )
 
 
@@ -303,7 +305,15 @@ INCOMPLETE_CHECKER = Checker(
         means="What was not read at the end may be there or not; nobody knows.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
-    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
+    tables=(
+        "sends",
+        "polls",
+        "final_reads",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check_final_reads,
     premises=(),
     compares="final reads",

@@ -15,6 +15,7 @@ from checkers import (
 from checkers.client_reasons import marker_behind
 from checkers.cycles import CHECKERS as CYCLES
 from checkers.dependencies import DEPENDENCIES, WR, dependencies, participants
+from checkers.facts import RunFacts
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import ends_of
 from checkers.protocol import Proved
@@ -94,11 +95,28 @@ def copies(*nodes: str, marked: tuple[str, ...] = (), at: int = 2) -> list[Row]:
     return rows
 
 
-def hanging(records: list[Row], *, send: Row | None = None, reigns: tuple[Reign, ...] = ()) -> str:
-    about = facts(plan=OF_TXNS, calm_from_ns=100 * S, reigns=reigns)
+def of_txns(records: list[Row], plan: Row = OF_TXNS, **about: object) -> RunFacts:
+    """A run whose replicas' logs are these, each read to its end."""
+    nodes = {str(each["node"]) for each in records}
+    copies_ = {"replication": max(len(nodes), 1), "min_insync": 1}
+    return facts(plan={**copies_, **plan}, collected_nodes=frozenset(nodes), **about)
+
+
+def hanging(
+    records: list[Row],
+    *,
+    send: Row | None = None,
+    reigns: tuple[Reign, ...] = (),
+    cuts: Sequence[Row] = (),
+    looks: Sequence[Row] = (),
+    copies_more: int = 0,
+) -> str:
+    about = of_txns(records, calm_from_ns=100 * S, reigns=reigns)
+    if copies_more:
+        about = replace(about, plan=about.plan.model_copy(update={"replication": 3}))
     on = group(
-        about, leadership=[leads(1, 0)], replica_states=LOOKS, replica_records=records,
-        sends=[OPEN if send is None else send],
+        about, leadership=[leads(1, 0)], replica_states=[*LOOKS, *looks], replica_records=records,
+        sends=[OPEN if send is None else send], truncations=[*cuts],
     )  # fmt: skip
     return reason(hanging_transaction.CHECKER, on)
 
@@ -189,7 +207,7 @@ def torn(records: list[Row], *others: Group, **rows: list[Row]) -> str:
         "leadership": [leads(1, 0)],
         "replica_records": records,
     }
-    one = group(facts(plan=OF_TXNS), **{**parts, **rows})
+    one = group(of_txns(records), **{**parts, **rows})
     shares = pa.concat_tables(torn_transaction.shares(each) for each in (one, *others))
     return reason(torn_transaction.CHECKER, replace(one, tables={}, derived={"shares": shares}))
 
@@ -308,12 +326,21 @@ def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
     led = reign(coordinator, 4, 0, 99, topic=TRANSACTIONS)
     later = {**in_txn(B, 1), "op_id": 9, "txn_id": 9}
     records = [*log("n1", (0, A), (0, B)), marker("n1", 2)]
-    on = group(
-        facts(plan=OF_TXNS, reigns=(led,)), leadership=[leads(1, 0)], replica_records=records,
-        sends=[{**each, "transactional_id": "t"} for each in (in_txn(A, 0), later)],
-        replica_states=[state("n1", 3)],
-    )  # fmt: skip
-    assert marker_behind(on, 0, A).endswith(f"decides for both; {told}")
+
+    def behind(*cuts: Row) -> str:
+        on = group(
+            of_txns(records, reigns=(led,)), leadership=[leads(1, 0)], replica_records=records,
+            sends=[{**each, "transactional_id": "t"} for each in (in_txn(A, 0), later)],
+            replica_states=[state("n1", 3)], truncations=[*cuts],
+        )  # fmt: skip
+        return marker_behind(on, 0, A)
+
+    assert behind().endswith(f"decides for both; {told}")
+    line = {"node": "n1", "from_offset": 1, "to_offset": None, "observed_ns": None}
+    lost = f"{told}, or it was lost: n1 may have lost its log from offset 1 on"
+    assert behind(line).endswith(lost)
+    # Its own marker came before the record of op 9, which has stood there ever since.
+    assert behind({**line, "from_offset": 2}).endswith(told)
 
 
 def test_a_part_without_a_marker() -> None:
@@ -399,15 +426,17 @@ def test_of_two_leaders_none_is_named_unless_the_records_epoch_tells() -> None:
 
 
 def circle(
-    records: list[Row], *, led: list[Row] = REIGN, more: Sequence[Row] = (), plan: Row = OF_TXNS
-) -> Group:
+    records: list[Row], *, led: list[Row] = REIGN, more: Sequence[Row] = (), plan: Row = OF_TXNS,
+    cuts: Sequence[Row] = (),
+) -> Group:  # fmt: skip
     """Op 1 wrote A, op 2 wrote B, and each read the other's."""
     on = group(
-        facts(plan=plan, ww_deps=False),
+        of_txns(records, plan, ww_deps=False),
         sends=[in_txn(A, 0), in_txn(B, 2, op=2), *more],
         polls=[polled(B, 2, op=1), polled(A, 0, op=2)],
         leadership=led,
         replica_records=records,
+        truncations=[*cuts],
     )
     derived = {"dependencies": dependencies(on), "participants": participants(on)}
     return replace(on, tables={}, derived=derived)

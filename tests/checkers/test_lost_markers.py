@@ -1,0 +1,84 @@
+"""A marker that was written and lost again is laid on nobody, and shows no read to be early."""
+
+from functools import partial
+
+import pytest
+
+from checkers.cycles import CHECKERS as CYCLES
+from checkers.protocol import Proved
+from checkers.unseen import INCOMPLETE_CHECKER
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import A, B, C, S, final_read, group, leads, log, reason, state
+from tests.checkers.test_reasons_of_transactions import (
+    COORDINATED,
+    OPEN,
+    by,
+    circle,
+    copies,
+    hanging,
+    in_a_row,
+    in_txn,
+    look,
+    marker,
+    of_txns,
+)
+
+
+def test_a_marker_may_have_been_written_and_lost() -> None:
+    """An unclean leader cuts it off the others' logs, and it is not sent again."""
+    line = {"node": "n1", "from_offset": 2, "to_offset": None, "observed_ns": None}
+    sent, records = {**OPEN, "invoke_ns": 54 * S}, copies("n1", "n2")
+    told = partial(hanging, records, send=sent, reigns=COORDINATED)
+    assert isinstance(told(), Proved)
+    assert isinstance(told(cuts=[{**line, "observed_ns": 53 * S}]), Proved)
+    fell = [{**look(at, 1), "node": "n2", "log_end_offset": end} for at, end in ((70, 9), (80, 3))]
+    for lost, why in (
+        (told(cuts=[line]), "n1 may have lost its log from offset 2 on"),
+        (told(cuts=[{**line, "from_offset": 9}]), "n1 may have lost its log from offset 9 on"),
+        (told(looks=fell), "the log of n2 was seen to end at 9, and later at 3"),
+        (told(copies_more=1), "not every replica's log was read"),
+    ):
+        assert not isinstance(lost, Proved)
+        assert lost.endswith(f"in epoch 0, did not get one written, or it was lost: {why}")
+
+
+@pytest.mark.parametrize("again", [3, 1])
+def test_a_marker_of_another_op_does_not_show_that_a_read_was_early(again: int) -> None:
+    """That of the writer went with an unclean election, and its producer's next one is there."""
+    (g1c,) = (each for each in CYCLES if each.name == "G1c")
+    rows = [*in_a_row(0), *by(2, log("n1", (0, C), start=3)), marker("n1", 4, producer=2)]
+    if again == 1:  # That of the reader went.
+        rows = [*log("n1", (0, A)), *log("n1", (0, C), start=1), *by(2, log("n1", (0, B), start=2)),
+                marker("n1", 3), marker("n1", 4, producer=2)]  # fmt: skip
+    told = reason(g1c, circle(rows, more=[in_txn(C, again, op=3)]))
+    assert told.startswith("a record was served before its transaction was committed")
+    assert not isinstance(told, Proved)
+
+
+def test_where_a_marker_may_have_been_written_twice_no_read_is_called_early() -> None:
+    (g1c,) = (each for each in CYCLES if each.name == "G1c")
+    line = {"node": "n1", "from_offset": 1, "to_offset": None, "observed_ns": None}
+    assert not isinstance(reason(g1c, circle(in_a_row(3), cuts=[line])), Proved)
+    # What was cut behind the reader's marker came after it in any case.
+    assert isinstance(reason(g1c, circle(in_a_row(3), cuts=[{**line, "from_offset": 2}])), Proved)
+
+
+def test_the_coordinator_alone_is_not_blamed_for_what_a_log_may_have_lost() -> None:
+    records = log("n1", (0, A), (0, B))
+
+    def told(*cuts: Row) -> str:
+        on = group(
+            of_txns(records), leadership=[leads(1, 0)], replica_records=records,
+            replica_states=[state("n1", 2)], sends=[in_txn(A, 0), in_txn(B, 1, op=2)],
+            final_reads=[{**final_read(1), "isolation": "read_committed"}],
+            truncations=[*cuts],
+        )  # fmt: skip
+        return reason(INCOMPLETE_CHECKER, on)
+
+    alone = (
+        "the transaction of op 2, whose record stands there, has no marker behind it: its"
+        " coordinator did not end it in that log"
+    )
+    assert told() == alone
+    line = {"node": "n1", "from_offset": 2, "to_offset": None, "observed_ns": None}
+    assert told(line) == f"{alone}, or it was lost: n1 may have lost its log from offset 2 on"
