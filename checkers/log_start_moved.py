@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import led_between
+from checkers.acknowledger import LOOK_NS, Acknowledger, led_between
 from checkers.columns import NONE, equal, ints, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
@@ -106,17 +106,18 @@ def _why(group: Group, found: Anomaly) -> str:
     stayed = _stayed(group, moved, first_ns)
     zero_ns = _last_at_zero(group, node)
     when = f" between {seconds(zero_ns)} and {seconds(first_ns)}" if zero_ns >= 0 else ""
-    since_ns = zero_ns if zero_ns >= 0 else first_ns
-    led = led_between(group, since_ns, first_ns) if first_ns >= 0 else ()
+    led = _led_while_it_moved(group, node, first_ns)
     leader = led[0].node if len(led) == 1 else ""
-    if leader == node:
-        after = [each for each, at in moved.items() if each != node and at >= first_ns]
+    others = {each: at for each, at in moved.items() if each != node}
+    if leader == node and not any(0 <= at <= first_ns for at in others.values()):
+        after = [each for each, at in others.items() if at >= 0]
         then = f"; {listed(after)} had it later" if after else ""
         return Proved(
             f"{node} led in epoch {led[0].epoch} and deleted them{when}, which no setting of the"
             f" plan asks for{then}"
         )
-    if leader and 0 <= moved.get(leader, NONE) <= first_ns:
+    own = _led_while_it_moved(group, leader, others.get(leader, NONE))
+    if led and own == led and others[leader] <= first_ns:
         return Proved(
             f"{leader}, the leader, had that start at {seconds(moved[leader])} already, and {node}"
             f" took it from there: {leader} deleted them, which no setting of the plan asks for"
@@ -135,6 +136,16 @@ def _why(group: Group, found: Anomaly) -> str:
             " setting of the plan asks for it"
         )
     return "no setting of the plan asks for it; the record does not show which replica was first"
+
+
+def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
+    """Return who may have led while a log's start moved; nobody if it is not known when that was.
+
+    A start is noted up to some time after it was measured.
+    """
+    if first_ns < 0:
+        return ()
+    return led_between(group, max(_last_at_zero(group, node) - LOOK_NS, 0), first_ns)
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:

@@ -594,6 +594,27 @@ def test_a_leader_that_moved_first_is_named_of_its_followers_too() -> None:
     )
 
 
+def test_a_leader_that_took_its_start_over_did_not_delete_what_lay_below() -> None:
+    """n2 led till 10 s and moved its start at 9 s; n1, which led then, had it from there."""
+    unknown = "no setting of the plan asks for it; the record does not show which replica was first"
+    looks = [look("n2", 9, 8), look("n2", 9, 9, start=5), look("n1", 9, 10.8),
+             look("n1", 9, 11.5, start=5)]  # fmt: skip
+    led = [*(leads(2, 0, at=at * S) for at in (1, 5, 9)),
+           *(leads(1, 1, at=at * S) for at in (10, 11, 12)), metadata("n2", 1, 1, 10),
+           metadata("n1", 2, 0, 9.8)]  # fmt: skip
+    told, first = causes(log_start_moved.CHECKER, group(replica_states=looks, leadership=led))
+    assert told == unknown
+    assert first.startswith("n2 led in epoch 0 and deleted them between 8.000 s and 9.000 s")
+    # A look is noted late: n2 may have led when n1 was measured to start at 0.
+    alone = [*looks[2:], look("n3", 9, 12)]
+    assert cause(log_start_moved.CHECKER, group(replica_states=alone, leadership=led)) == unknown
+    later = [look("n1", 9, 13.2), look("n1", 9, 13.9, start=5)]
+    went_on = [*led, *(leads(1, 1, at=at * S) for at in (13, 14, 15))]
+    assert cause(
+        log_start_moved.CHECKER, group(replica_states=later, leadership=went_on)
+    ).startswith("n1 led in epoch 1 and deleted them between 13.200 s and 13.900 s")
+
+
 def test_a_follower_that_was_seen_before_its_leader_is_not_blamed() -> None:
     told, _ = causes(
         log_start_moved.CHECKER,
