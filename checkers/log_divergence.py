@@ -37,10 +37,10 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.acknowledger import Acked, cut_at, looks_at
-from checkers.columns import NONE, Ints, equal, ints, present, select, shared, stack
+from checkers.columns import Ints, equal, ints, present, select, shared, stack
+from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, seconds, texts_in
+from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog, final_isr
 from checkers.protocol import (
     Checker,
@@ -53,20 +53,12 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.replica_reasons import (
-    cut_text,
-    fate,
-    later_cuts,
-    leader_of,
-    leader_text,
-    sides,
-    told_ns,
-    verb,
     wrong_copy,
 )
 from checkers.reused_epochs import all_reused, reuse
 from checkers.symptoms import LACKING, OF_READERS
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import holds, truncations_of
+from checkers.witnesses import holds
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -369,7 +361,7 @@ def _why(group: Group, found: Anomaly) -> str:
     if Premise.READABLE_LOGS.value in found.broken_premises:
         return f"{lacking[0]} may hold it: its log could not be read to its end"
     if lacking:
-        return Proved(_skipped(group, found, lacking[0]))
+        return Proved(why_it_lacks(group, found, lacking[0]))
     told = {node: _EPOCH.match(record) for node, record in held.items()}
     epochs = {node: int(each.group(1)) for node, each in told.items() if each}
     return _by_epochs(group, found, held, epochs)
@@ -387,91 +379,10 @@ def _by_epochs(
     if len(epochs) < len(held):
         return "one record has no leader epoch: they were written in two message formats"
     if len(set(epochs.values())) == 1:
-        logs, first = _logs(group, found)
+        logs, first = compared_logs(group, found)
         which = wrong_copy(group, logs, first, list(held))
         return Proved(which) if which else "the record does not show which of the copies is wrong"
-    return Proved(_kept_older(group, found, epochs))
-
-
-def _logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog], int]:
-    """Return the logs that were compared, and the first offset that differs."""
-    return group.logs.get(str(found.evidence.get("snapshot")), {}), found.offset
-
-
-def _skipped(group: Group, found: Anomaly, node: str) -> str:
-    """Return how a replica may have come to lack a record that another one has."""
-    logs, first = _logs(group, found)
-    having = [side for side in sides(logs, first) if not side.lacks]
-    others = [other for side in having for other in side.nodes]
-    if len(having) != 1 or not others:
-        return f"{node} has no record there; the record does not show whether it lost or skipped it"
-    alone = [each for side in sides(logs, first) if side.lacks for each in side.nodes] == [node]
-    who = f"only {node} lacks it, and {verb(others, 'holds', 'hold')} it"
-    who = who if alone else f"{verb(others, 'holds', 'hold')} it"
-    at_the_end = found.evidence.get("snapshot") == FINAL
-    if at_the_end and (befell := fate(group, node, first)):
-        return f"{who}; {befell}"
-    if leader_of(group, having[0].epoch) == node:
-        return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
-    any_time = Acked(value=NONE, offset=first, sent_ns=NONE, acked_ns=NONE)
-    if (start := cut_at(group, any_time, node)) is not None:
-        return f"{who}; {_lost_from(group, node, start, first)}, and what it fetched since lacks it"
-    if not at_the_end:
-        return f"{who}; the record does not show whether {node} lost or skipped it"
-    passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
-    when = f" between {seconds(passed[0][0][0])} and {seconds(passed[0][1][0])}" if passed else ""
-    return (
-        f"{who}; {node} recorded no truncation, and its log goes on behind it: it left the record"
-        f" out when it copied that part{when}, or lost it later"
-    )
-
-
-def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return what took a replica's log from some offset on, that it has filled again since."""
-    cuts = [each for each in truncations_of(group, offset) if each.node == node]
-    by_disk = any(
-        node in each.nodes
-        and each.concerns(group.topic, group.partition)
-        and each.first_taken <= offset
-        for each in group.facts.disk_losses
-    )
-    if cuts and by_disk:
-        return (
-            f"{node}'s log may have lost all from offset {start} on once (a truncation, or a fault"
-            " of its disk)"
-        )
-    if cuts:
-        return cut_text(min(cuts, key=lambda each: each.from_offset))
-    return f"a fault of {node}'s disk may have taken all from offset {start} on once"
-
-
-def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
-    """Return how a replica came to keep the record of an older epoch."""
-    logs, first = _logs(group, found)
-    stale, fresh = sorted(epochs, key=lambda node: epochs[node])
-    newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]
-             for node in side.nodes]  # fmt: skip
-    held = f"{verb(newer or [fresh], 'holds', 'hold')} what {leader_text(group, epochs[fresh])}"
-    held = f"{held} wrote there"
-    if found.evidence.get("snapshot") != FINAL:
-        return f"{held}; {stale} still had the older record of epoch {epochs[stale]} then"
-    since_ns = told_ns(group, epochs[fresh])
-    short = [at for at, end in looks_at(group, stale) if end <= first and at >= since_ns]
-    if short:
-        return (
-            f"{held}; {stale}'s log ended at or before {first} at {seconds(short[0])}, and yet it"
-            f" holds the older record of epoch {epochs[stale]}: that came back, or never left its"
-            " disk"
-        )
-    if starts := sorted({each.from_offset for each in later_cuts(group, stale, first)}):
-        return (
-            f"{held}; {stale} recorded that it cut its log from {' or '.join(map(str, starts))} on,"
-            f" and yet holds the older record of epoch {epochs[stale]}"
-        )
-    return (
-        f"{held}; {stale} kept the older record of epoch {epochs[stale]}: it recorded no truncation"
-        " when it followed that leader"
-    )
+    return why_it_kept(group, found, epochs)
 
 
 CHECKER = Checker(

@@ -80,6 +80,14 @@ def told_ns(group: Group, epoch: int) -> int:
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
 
 
+def named_ns(group: Group, node: str, epoch: int) -> int:
+    """Return when a broker itself named an epoch or a later one; beyond all times if never."""
+    rows = group.table("leadership")
+    own = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
+    times = ints(select(rows, own), "observed_ns")
+    return int(times[times >= 0].min(initial=NEVER_NS))
+
+
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
     """Return until when at least a broker did not lead in an epoch; -1 if nothing shows that.
 

@@ -406,7 +406,7 @@ def test_who_keeps_an_older_record_did_not_cut_it_off_before_it_was_written() ->
         return cause(log_divergence.CHECKER, judged).partition("wrote there; ")[2]
 
     assert told(look("n3", 4, 2), look("n3", 3, 4.5)) == (
-        "n3 kept the older record of epoch 2: it recorded no truncation when it followed that"
+        "n3 kept the older record of epoch 2, and the record does not show that it followed that"
         " leader"
     )
     assert told().startswith("n3 recorded that it cut its log from 3 on, and yet holds")

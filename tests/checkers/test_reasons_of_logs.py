@@ -181,17 +181,31 @@ def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
     head = "n1 and n2 hold what n2, leader of epoch 3 by an unclean election, wrote there; n3"
     none = diverged(OLDER, leadership=elected_uncleanly())
     assert causes(log_divergence.CHECKER, none)[0] == (
-        f"{head} kept the older record of epoch 0: it recorded no truncation when it followed that"
-        " leader"
+        f"{head} kept the older record of epoch 0, recorded no truncation, and holds records of"
+        " epoch 3 behind it"
+    )
+    alone = [*OLDER[:6], *log("n3", (0, A), (0, B), (0, C))]
+    apart = causes(log_divergence.CHECKER, diverged(alone, leadership=elected_uncleanly()))[0]
+    assert apart == (
+        f"{head} kept the older record of epoch 0, and the record does not show that it followed"
+        " that leader"
     )
     logged = diverged(OLDER, leadership=elected_uncleanly(), truncations=[cut("n3", 0)])
     assert causes(log_divergence.CHECKER, logged)[0] == (
         f"{head} recorded that it cut its log from 0 on, and yet holds the older record of epoch 0"
     )
-    for at_s, back in ((3, True), (1, False)):
-        seen = diverged(OLDER, leadership=elected_uncleanly(), replica_states=[look("n3", 0, at_s)])
+    # An end may be two seconds older than its note, and n3 itself must have known of the epoch.
+    knew = [*elected_uncleanly(), metadata("n3", 2, 3, 2.5)]
+    for at_s, rows, back in (
+        (4.5, knew, True), (4.4, knew, False), (1, knew, False), (9, elected_uncleanly(), False),
+    ):  # fmt: skip
+        seen = diverged(OLDER, leadership=rows, replica_states=[look("n3", 0, at_s)])
         told = causes(log_divergence.CHECKER, seen)[0]
         assert ("came back, or never left its disk" in told) is back
+    assert f"{head} knew of that epoch by 2.500 s, and its log ended at or before 0 at 4.500 s" in (
+        causes(log_divergence.CHECKER, diverged(
+            OLDER, leadership=knew, replica_states=[look("n3", 0, 4.5)]))[0]
+    )  # fmt: skip
 
 
 def test_a_log_that_could_not_be_read_is_not_said_to_lack_anything() -> None:

@@ -1,0 +1,108 @@
+"""How a replica came to hold another record than others do, or none, where both are committed."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from checkers.acknowledger import LOOK_NS, Acked, cut_at, looks_at
+from checkers.columns import NONE
+from checkers.facts import FINAL
+from checkers.findings import seconds
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Proved
+from checkers.replica_reasons import (
+    cut_text,
+    fate,
+    later_cuts,
+    leader_of,
+    leader_text,
+    named_ns,
+    sides,
+    verb,
+)
+from checkers.witnesses import truncations_of
+from results.record.verdict import Anomaly
+
+
+def compared_logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog], int]:
+    """Return the logs that were compared, and the first offset that differs."""
+    return group.logs.get(str(found.evidence.get("snapshot")), {}), found.offset
+
+
+def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
+    """Return how a replica may have come to lack a record that another one has."""
+    logs, first = compared_logs(group, found)
+    having = [side for side in sides(logs, first) if not side.lacks]
+    others = [other for side in having for other in side.nodes]
+    if len(having) != 1 or not others:
+        return f"{node} has no record there; the record does not show whether it lost or skipped it"
+    alone = [each for side in sides(logs, first) if side.lacks for each in side.nodes] == [node]
+    who = f"only {node} lacks it, and {verb(others, 'holds', 'hold')} it"
+    who = who if alone else f"{verb(others, 'holds', 'hold')} it"
+    at_the_end = found.evidence.get("snapshot") == FINAL
+    if at_the_end and (befell := fate(group, node, first)):
+        return f"{who}; {befell}"
+    if leader_of(group, having[0].epoch) == node:
+        return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
+    any_time = Acked(value=NONE, offset=first, sent_ns=NONE, acked_ns=NONE)
+    if (start := cut_at(group, any_time, node)) is not None:
+        return f"{who}; {_lost_from(group, node, start, first)}, and what it fetched since lacks it"
+    if not at_the_end:
+        return f"{who}; the record does not show whether {node} lost or skipped it"
+    passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
+    when = f" between {seconds(passed[0][0][0])} and {seconds(passed[0][1][0])}" if passed else ""
+    return (
+        f"{who}; {node} recorded no truncation, and its log goes on behind it: it left the record"
+        f" out when it copied that part{when}, or lost it later"
+    )
+
+
+def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
+    """Return what took a replica's log from some offset on, that it has filled again since."""
+    cuts = [each for each in truncations_of(group, offset) if each.node == node]
+    by_disk = any(
+        node in each.nodes
+        and each.concerns(group.topic, group.partition)
+        and each.first_taken <= offset
+        for each in group.facts.disk_losses
+    )
+    if cuts and by_disk:
+        return (
+            f"{node}'s log may have lost all from offset {start} on once (a truncation, or a fault"
+            " of its disk)"
+        )
+    if cuts:
+        return cut_text(min(cuts, key=lambda each: each.from_offset))
+    return f"a fault of {node}'s disk may have taken all from offset {start} on once"
+
+
+def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
+    """Return how a replica came to keep the record of an older epoch; `Proved` if rows show it."""
+    logs, first = compared_logs(group, found)
+    stale, fresh = sorted(epochs, key=lambda node: epochs[node])
+    newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]
+             for node in side.nodes]  # fmt: skip
+    held = f"{verb(newer or [fresh], 'holds', 'hold')} what {leader_text(group, epochs[fresh])}"
+    held = f"{held} wrote there"
+    if found.evidence.get("snapshot") != FINAL:
+        return Proved(f"{held}; {stale} still had the older record of epoch {epochs[stale]} then")
+    own_ns = named_ns(group, stale, epochs[fresh])
+    short = [at for at, end in looks_at(group, stale) if end <= first and at - LOOK_NS >= own_ns]
+    if short:
+        return Proved(
+            f"{held}; {stale} knew of that epoch by {seconds(own_ns)}, and its log ended at or"
+            f" before {first} at {seconds(short[0])}, and yet it holds the older record of epoch"
+            f" {epochs[stale]}: that came back, or never left its disk"
+        )
+    if starts := sorted({each.from_offset for each in later_cuts(group, stale, first)}):
+        return Proved(
+            f"{held}; {stale} recorded that it cut its log from {' or '.join(map(str, starts))} on,"
+            f" and yet holds the older record of epoch {epochs[stale]}"
+        )
+    kept = f"{held}; {stale} kept the older record of epoch {epochs[stale]}"
+    behind = logs[stale].epochs[logs[stale].offsets > first]
+    newer_epochs = behind[behind >= epochs[fresh]]
+    if not len(newer_epochs):
+        return f"{kept}, and the record does not show that it followed that leader"
+    return Proved(
+        f"{kept}, recorded no truncation, and holds records of epoch {newer_epochs[0]} behind it"
+    )
