@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import LOOK_NS, Acked, cut_at
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -221,11 +222,12 @@ def _why(group: Group, found: Anomaly) -> str:
     node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
     told_at = number_in(found, "told_ns")
     end = _end_then(group, node, told_at, mark)
-    if 0 <= end < mark:
+    before = announcements(group)
+    before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
+    reached = before.where(before.marks >= mark)
+    if 0 <= end < mark and not len(reached):
         ended = f"ended at {end}" if told_at < 0 else f"had not passed {end} by the next look"
         told = [f"{node}'s own log {ended}, so its mark is wrong"]
-        before = announcements(group)
-        before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
         if len(before):
             last = before[int(np.argmax(before.observed_ns))]
             told.append(
@@ -233,8 +235,22 @@ def _why(group: Group, found: Anomaly) -> str:
                 f" {last.high_watermark} at {seconds(last.observed_ns)}"
             )
         return Proved("; ".join(told) + (_by_file(group, node, end) if told_at < 0 else ""))
-    if end < 0 or group.facts.forgets:
+    if (end < 0 and not len(reached)) or group.facts.forgets:
         return f"the record does not show how far {node}'s own log reached"
+    return _of_the_others(group, found, end, reached)
+
+
+def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcements) -> str:
+    """Return what leaders and final logs have of what a replica called committed.
+
+    Args:
+        group: The partition.
+        found: The anomaly.
+        end: Where the replica's own log ended, -1 if unknown.
+        reached: The earlier announcements of its mark.
+    """
+    node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
+    told_at = number_in(found, "told_ns")
     low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
     epoch = number_in(found, "later_epoch")
     # What was called committed before an epoch is no record of that epoch.
@@ -251,6 +267,13 @@ def _why(group: Group, found: Anomaly) -> str:
         return (
             f"{begun}, began it at offset {starts[0]} without what {node} had called committed:"
             f" that was too much, or n{later} lacked it"
+        )
+    if len(reached):
+        first = reached[int(np.argmin(reached.observed_ns))]
+        return (
+            f"n{first.broker}, leader of epoch {first.epoch}, had announced {first.high_watermark}"
+            f" at {seconds(first.observed_ns)}: {node} told no more than that, and less was"
+            " announced later"
         )
     if low >= 0:
         return f"the record does not show whether all below {mark} was committed"
@@ -272,7 +295,7 @@ def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
     """Return how far a replica's log had come when its broker told a mark; of -1, after the stop.
 
     A broker is asked for the end first. So one below the mark may have passed it by then, and only
-    the next look shows that it had not.
+    the next look shows that it had not; not even that, if the log may have gone back in between.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)
@@ -287,7 +310,9 @@ def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
     )
     if not len(ends) or times[0] != told_at:
         return NONE
-    known = ends[0] >= mark or (len(ends) > 1 and lives[0] == lives[1])
+    there = Acked(value=NONE, offset=mark - 1, sent_ns=told_at - LOOK_NS, acked_ns=NONE)
+    grew = len(ends) > 1 and lives[0] == lives[1] and cut_at(group, there, node) is None
+    known = ends[0] >= mark or grew
     return int(ends.max()) if known else NONE
 
 
@@ -301,7 +326,7 @@ CHECKER = Checker(
         promise="No replica calls committed what its leader does not.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -9,7 +9,9 @@ from checkers import (
     high_watermark_ahead,
     high_watermark_regression,
 )
+from checkers.facts import DiskLoss
 from checkers.group import Group
+from checkers.protocol import Proved
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -18,6 +20,7 @@ from tests.checkers.partition_rows import (
     C,
     S,
     ack,
+    facts,
     final_read,
     group,
     leads,
@@ -287,6 +290,36 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
         "n1, leader of epoch 3, began it at offset 6 without what n2 had called committed: that was"
         " too much, or n1 lacked it"
     )
+
+
+def test_a_log_that_may_have_gone_back_does_not_show_that_its_mark_was_wrong() -> None:
+    """Asked for its end before it grew, and cut for an unclean leader before the next look."""
+    line = {"node": "n2", "from_offset": 7, "to_offset": None, "observed_ns": None}
+    looks = [look("n2", 7, 2, mark=8), look("n2", 7, 3, mark=7)]
+
+    def told(before: int, *cuts: Row, loss: int = 0) -> str:
+        taken = DiskLoss(nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=7,
+                         end_before=8, until_ns=loss * S, excuse="power-loss")  # fmt: skip
+        on = group(
+            facts(disk_losses=(taken,) * bool(loss)),
+            leadership=[announced(1, 1, before, 1), announced(1, 3, 6, 6)],
+            replica_states=looks, truncations=[*cuts],
+        )  # fmt: skip
+        return cause(high_watermark_ahead.CHECKER, on)
+
+    assert isinstance(told(4), Proved)
+    unknown = "the record does not show how far n2's own log reached"
+    assert told(4, line) == told(4, loss=3) == unknown
+    assert isinstance(told(4, {**line, "node": "n3"}), Proved)
+    assert isinstance(told(4, {**line, "from_offset": 8}), Proved)
+    assert isinstance(told(4, loss=-1), Proved)
+    as_high = told(8, line)
+    assert as_high == told(8)
+    assert as_high == (
+        "n1, leader of epoch 1, had announced 8 at 1.000 s: n2 told no more than that, and less"
+        " was announced later"
+    )
+    assert not isinstance(as_high, Proved)
 
 
 def test_a_checkpoint_alone_is_wrong_if_its_broker_reported_what_its_log_had() -> None:
