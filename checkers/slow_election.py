@@ -226,10 +226,12 @@ def _why(group: Group, found: Anomaly) -> str:
         )
     ]
     if reign and reign.leader < 0:
-        return Proved(
+        candidates, sure = _candidates(group, reign.epoch, span)
+        said = (
             f"by their log the controllers{_led_by(group)} had ended epoch {reign.epoch - 1} and"
-            f" elected no leader since{_candidates(group, reign.epoch, span)}{more}"
+            f" elected no leader since{candidates}{more}"
         )
+        return Proved(said) if sure else said
     chosen = reign.node if reign else ""
     by_log = (
         f"by their log the controllers had elected {chosen} in epoch {reign.epoch}" if reign else ""
@@ -260,18 +262,35 @@ def _led_by(group: Group) -> str:
     return f", led by {led.pop()}," if len(led) == 1 else ""
 
 
-def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> str:
-    """Say which of the ISR that the controllers had left a partition could have been elected."""
+def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, bool]:
+    """Say who of the ISR that the controllers had left a partition was up.
+
+    Who answers Metadata may be fenced, and an eligible leader replica (KIP-966) may be elected from
+    outside of the ISR: so that does not say whether a candidate was lacking.
+
+    Returns:
+        That, and whether it leaves nothing open that a fault may explain.
+    """
     left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
-        return ""
+        return "", True
     isr = sorted(f"n{broker}" for broker in left[-1].isr)
-    up = [node for node in isr if _was_up(group, node, span)]
-    if up:
-        was = verb(up, "was", "were")
-        return f", though {was} in the ISR and answered Metadata: no candidate was lacking"
-    none = f"nobody of the ISR ({', '.join(isr)}) answered" if isr else "nobody was in the ISR"
-    return f": {none}, so a candidate was lacking"
+    if not isr:
+        return ": nobody was in the ISR", False
+    if up := [node for node in isr if _was_up_to_the_end(group, node, span)]:
+        who = verb(up, "was", "were")
+        return f", though {who} in the ISR and answered Metadata to the end", True
+    late = " to the end" * any(_was_up(group, node, span) for node in isr)
+    return f": nobody of the ISR ({', '.join(isr)}) answered Metadata{late}", False
+
+
+def _was_up_to_the_end(group: Group, node: str, span: tuple[int, int]) -> bool:
+    """Tell whether a broker answered Metadata until a time was over, as far as rows can show."""
+    away = any(
+        each.node == node and each.from_ns <= span[1] and span[0] <= each.until_ns
+        for each in group.facts.absences
+    )
+    return not away and _was_up(group, node, (max(span[0], span[1] - _REPEATED_NS), span[1]))
 
 
 def _was_up(group: Group, node: str, span: tuple[int, int]) -> bool:

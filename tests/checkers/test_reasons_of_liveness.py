@@ -246,13 +246,12 @@ def test_controllers_that_elected_nobody() -> None:
     [
         ([1, 2, 3], {1: ("n101",)},
          ("the controllers, led by n101, had ended epoch 1 and elected no leader since, though n2"
-          " was in the ISR and answered Metadata: no candidate was lacking")),
+          " was in the ISR and answered Metadata to the end")),
         ([3], {1: ("n101",), 2: ("n102",)},
          ("the controllers had ended epoch 1 and elected no leader since: nobody of the ISR (n3)"
-          " answered, so a candidate was lacking")),
+          " answered Metadata")),
         ([], {},
-         ("the controllers had ended epoch 1 and elected no leader since: nobody was in the ISR, so"
-          " a candidate was lacking")),
+         ("the controllers had ended epoch 1 and elected no leader since: nobody was in the ISR")),
     ],
 )  # fmt: skip
 def test_whether_an_election_lacked_a_candidate(
@@ -260,7 +259,27 @@ def test_whether_an_election_lacked_a_candidate(
 ) -> None:
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     on = about(nobody, quorum=QuorumFacts(leaders=leaders))
-    assert vacant(on, written(-1, 2, 7, *isr)) == f"by their log {words}"
+    told = vacant(on, written(-1, 2, 7, *isr))
+    assert told == f"by their log {words}"
+    assert isinstance(told, Proved) is (2 in isr)
+
+
+def test_a_broker_that_was_down_or_answered_long_before_is_not_said_to_be_up() -> None:
+    nobody = reign(-1, 2, 90, 900, topic="log-0")
+    away = Absence(node="n2", from_ns=102 * S, until_ns=140 * S)
+    in_isr = written(-1, 2, 7, 2)
+    less = "elected no leader since: nobody of the ISR (n2) answered Metadata to the end"
+    down = vacant(about(nobody, absences=(away,)), in_isr)
+    assert down.endswith(less)
+    assert not isinstance(down, Proved)
+    before = replace(away, from_ns=10 * S, until_ns=20 * S)
+    assert isinstance(vacant(about(nobody, absences=(before,)), in_isr), Proved)
+    early = written(-1, 2, 7, 1), *names(-1, 101, 127, node="n1")
+    assert vacant(about(nobody), *early).endswith(less.replace("n2", "n1"))
+    late = written(-1, 2, 7, 1), *names(-1, 101, 129, node="n1")
+    assert vacant(about(nobody), *late).endswith(
+        "n1 was in the ISR and answered Metadata to the end"
+    )
 
 
 def test_controllers_whose_choice_no_broker_names() -> None:
