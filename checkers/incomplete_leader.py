@@ -24,7 +24,7 @@ from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at, read_whole
 from checkers.announcements import Announcement, announcements, announces
 from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, present, select
-from checkers.controllers_log import elected, entries
+from checkers.controllers_log import elected, undisputed
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
@@ -218,7 +218,7 @@ def _had_not_got(group: Group, found: Anomaly, node: str) -> str:
     if (~short & (lives == lives[at]) & (times <= times[at])).any():
         return ""
     by, epoch = number_in(found, "announced_by"), number_in(found, "announced_epoch")
-    isrs = [each.isr for each in entries(group) if each.epoch == epoch]
+    isrs = [each.isr for each in undisputed(group) if each.epoch == epoch]
     in_isr = bool(isrs) and all(int(node[1:]) in isr for isr in isrs)
     return (
         f"its log ended at {ends[at]} at {seconds(int(times[at]))}, after they were announced, and"
