@@ -408,12 +408,13 @@ def undo_lies(rng: Random, paths: RunPaths, yard: Yard) -> None:
             decoy.touch()
     node = rng.choice(("n1", "n1", "n1/", ".", "../../../../elsewhere", str(yard.elsewhere)))
     segment = rng.choice((str(dear), dear.name, own.name, own.name))
-    bit = {"position": 0, "byte": yard.damaged.stat().st_size - 1, "bit": 0}
+    bit = [0, yard.damaged.stat().st_size - 1, 0]
     if rng.random() < 0.5:
-        bit[rng.choice(sorted(bit))] = rng.choice(EXTREMES)
+        bit[rng.randrange(3)] = rng.choice(EXTREMES)
     undo = rng.choice((
         Resume(node="n1", pid=rng.choice((yard.stranger, *EXTREMES)), start_ticks=ticks),
-        FlipBack(node=node, segment=segment, base_offset=0, **bit),
+        FlipBack(node=node, segment=segment, base_offset=0,
+                 position=bit[0], byte=bit[1], bit=bit[2]),
     ))  # fmt: skip
     told = {name: getattr(undo, name) for name in type(undo).__dataclass_fields__}
     _say(paths.ledger, json.dumps({"fault_id": 1, "undo": [told]}) + "\n")
