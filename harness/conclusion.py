@@ -39,10 +39,10 @@ def conclude(
     say(f"judging ({engine.name})")
     with scratch_in(paths):
         verdict = judge_stored([paths.root], judge=None, engine=engine)[0]
+        answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:
         say(compared)
-    answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     say(f"the page: {write_report(paths)}")
     return verdict

@@ -11,12 +11,13 @@ from cluster.protocol import ClusterError
 from harness.endings import note
 from harness.scratch import remove_scratch
 from nemesis.ledger import heal_dead_run, open_entries
+from results.export.contents import MANIFEST
 from results.export.unpacking import remove_abandoned
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S, WaitTimeoutError
 from results.record.milestones import STOPPING, Milestone, load_milestones
 from results.record.paths import RunPaths
-from results.store import Store, is_alive, typed
+from results.store import Store, hold_run, is_alive, is_copy, typed
 from results.trust import NotOursError, UntrustedRunError, refuse_unless_own
 
 DIED = "died"
@@ -53,14 +54,16 @@ def heal_store(root: Path) -> Healed:
             if is_alive(run):
                 done.append(f"{run.run_id} is still under way: left alone")
                 continue
-            done_here, failed_here = _heal_run(run)
+            with hold_run(run):
+                done_here, failed_here = _heal_run(run)
         except NotOursError as left_alone:
             others.append(str(left_alone))
         except UntrustedRunError as refused:
             failed.append(str(refused))
-        # Whatever is wrong with one run, the others are healed.
-        except (StoreError, ClusterError, OSError, ValueError) as refused:
-            failed.append(f"{run.run_id}: {refused}")
+        except Exception as refused:  # noqa: BLE001 - whatever is wrong with one, all are healed
+            known = isinstance(refused, (StoreError, ClusterError, OSError, ValueError))
+            why = refused if known else f"a bug of Logquake: {type(refused).__name__}: {refused}"
+            failed.append(f"{run.run_id}: {why}")
         else:
             done += [f"{run.run_id}: {sentence}" for sentence in done_here]
             failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
@@ -94,7 +97,12 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
 
 
 def _note_died(run: RunPaths) -> str:
-    """Note that a run died while it was played; return when, in a sentence, or nothing."""
+    """Note that a run died while it was played; return when, in a sentence, or nothing.
+
+    Of a run that was brought here nothing is known: it may be under way where it was played.
+    """
+    if (run.root / MANIFEST).exists() or is_copy(run):
+        return ""
     reached = load_milestones(run.milestones)
     names = {each.name for each in reached}
     if names & {"failed", "collected", "audited"}:

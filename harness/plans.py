@@ -17,6 +17,8 @@ from workloads.clients.settings import check_client_settings
 DISK_MB = 512
 """Of each node, where a fault fills disks: an hour of the default rate, and soon full."""
 
+_CLIENTS = ", or write it into ~/.config/logquake/clients.toml and name its table with --clients"
+
 COMMENTED_PLAN = """\
 # A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
 # Options of the command line win over this file; the whole plan is stored with the run.
@@ -152,11 +154,11 @@ def refuse_what_does_not_tune(plan: Plan) -> None:
         *(f"{table}.{key}" for table, own in brokers for key in own if not tunes_a_broker(key)),
     ]
     if told:
+        of_clients = told[0].startswith("client.")
         raise PlanError(
             f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it holds only"
             " settings that tune (results/record/tuning.py lists them), none that load code, name"
-            " a file or an address, or hold a secret; leave it out, or write it into"
-            " ~/.config/logquake/clients.toml and name its table with --clients"
+            f" a file or an address, or hold a secret; leave it out{_CLIENTS * of_clients}"
         )
 
 

@@ -17,6 +17,7 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.leftovers import kill_leftovers
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
+from results.trust import pinned
 
 VARIABLE = "TMPDIR"
 """Where programs put temporary files (POSIX, and Python's `tempfile`)."""
@@ -53,12 +54,18 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
 
 
 def remove_scratch(paths: RunPaths) -> list[str]:
-    """Remove the temporary files that a dead run left in its folder; return what was done."""
+    """Remove the temporary files that a dead run left in its folder; return what was done.
+
+    Raises:
+        WaitTimeoutError: New ones are made again and again.
+        OSError: The run is there no more, or by a link only.
+    """
     if not paths.scratch.is_dir():
         return []
 
     def removed() -> bool:
-        shutil.rmtree(paths.scratch, ignore_errors=True)
+        with pinned(paths) as folder:
+            shutil.rmtree(paths.scratch.name, ignore_errors=True, dir_fd=folder)
         return not paths.scratch.exists()
 
     # Whoever was just killed may have been writing one more file.

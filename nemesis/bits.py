@@ -8,6 +8,8 @@ HEADER_BYTES = 61
 """Of a record batch, before its records (https://kafka.apache.org/documentation/#recordbatch)."""
 _PREFIX_BYTES = 12
 _LENGTH_AT = 8
+_MAX_BYTES = 64 << 20
+"""Of a batch: far more than brokers take. A file with a hole may announce 4 GiB."""
 
 
 def turn_over(disk: Disk, flip: FlipBack) -> str:
@@ -46,18 +48,19 @@ def put_right(disk: Disk, flip: FlipBack) -> bool:
 
 
 def _bytes_at(disk: Disk, flip: FlipBack) -> bytes | None:
-    """Return the batch's bytes, None if no batch of its offset is there."""
+    """Return the batch's bytes; None if no batch of its offset, with the byte in it, is there."""
     try:
         prefix = disk.read(flip.segment, at=flip.position, size=_PREFIX_BYTES)
         if len(prefix) < _PREFIX_BYTES:
             return None
         size = int.from_bytes(prefix[_LENGTH_AT:], "big") + _PREFIX_BYTES
-        if int.from_bytes(prefix[:_LENGTH_AT], "big") != flip.base_offset:
+        offset = int.from_bytes(prefix[:_LENGTH_AT], "big")
+        if offset != flip.base_offset or size > _MAX_BYTES:
             return None
         data = disk.read(flip.segment, at=flip.position, size=size)
     except FileNotFoundError:
         return None
-    return data if len(data) == size > flip.byte - flip.position else None
+    return data if 0 <= flip.byte - flip.position < size == len(data) else None
 
 
 def _sound(data: bytes) -> RecordBatch | None:

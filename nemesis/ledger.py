@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -139,10 +139,11 @@ def _righted(undo: Undo, paths: RunPaths) -> str | None:
     """
     if not isinstance(undo, FlipBack):
         return None
-    if confined(paths.nodes, f"{undo.node}/{undo.segment}") is None:
+    file = confined(paths.node(undo.node), undo.segment)
+    if file is None:
         return None  # It is gone; or it never was a file of this node.
     try:
-        righted = put_right(LocalDisk(paths.node(undo.node)), undo)
+        righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name))
     except (ClusterError, OSError):
         return None  # Whatever it is now, it is not our bit alone: the record shows it.
     return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None

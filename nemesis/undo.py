@@ -7,6 +7,9 @@ from pydantic import Discriminator, Field
 
 from cluster.protocol import Link, ProcessId
 
+_Place = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""In a file, in bytes: as far as a file can reach."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
@@ -62,11 +65,11 @@ class FlipBack:
     """
 
     kind: Literal["flip-back"] = "flip-back"
-    node: str
+    node: Annotated[str, Field(pattern="^[a-z0-9]+$")]
     segment: str
-    position: int
-    byte: int
-    bit: int
+    position: _Place
+    byte: _Place
+    bit: Annotated[int, Field(ge=0, lt=8)]
     base_offset: int
 
 

@@ -3,7 +3,8 @@
 A run holds an flock on its `lock` file as long as it lives. The kernel drops the lock with the
 process, however it died, so a dead run is told from a live one without guessing, also from another
 container that shares the store. A forked child would keep it: it lets go of it first of all. The
-file holds the controller's pid, for people, and the world (`results.record.world`) that it is of.
+file holds the controller's pid, for people, the world (`results.record.world`) that it is of, and
+the file's own number (inode), which a copy of the run has not.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import os
 import re
 import shlex
 import stat
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -22,7 +24,7 @@ from types import TracebackType
 from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
-from results.record.reading import open_file, open_lock, read_text
+from results.record.reading import MAX_BYTES, open_file, open_lock, read_text
 from results.record.world import world
 from results.samples import SAMPLE_PREFIX, find_sample, is_sample
 from results.trust import make_shared_as
@@ -32,7 +34,9 @@ __all__ = [
     "RunLock",
     "Store",
     "StoreError",
+    "hold_run",
     "is_alive",
+    "is_copy",
     "lock_run",
     "process_of",
     "typed",
@@ -113,6 +117,31 @@ def lock_run(paths: RunPaths) -> RunLock:
         handle = open_lock(paths.lock)
     except OSError as refused:
         raise store_error(paths.lock, refused) from refused
+    _take(handle, paths)
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()} {world()} {os.fstat(handle).st_ino}\n".encode())
+    return RunLock(handle)
+
+
+def hold_run(paths: RunPaths) -> contextlib.AbstractContextManager[object]:
+    """Lock a dead run's folder while it is acted on; nothing of it is changed.
+
+    Raises:
+        RunInUseError: Another process has the lock.
+        StoreError: The lock may not be read, or is none.
+    """
+    try:
+        with open_file(paths.lock) as file:
+            handle = os.dup(file.fileno())
+    except FileNotFoundError:
+        return contextlib.nullcontext()  # It never ran here.
+    except OSError as refused:
+        raise store_error(paths.lock, refused) from refused
+    _take(handle, paths)
+    return RunLock(handle)
+
+
+def _take(handle: int, paths: RunPaths) -> None:
     try:
         wait_until(
             lambda: _try_lock(handle, fcntl.LOCK_EX), timeout_s=LOCK_WAIT_S, what="the run's lock"
@@ -124,9 +153,6 @@ def lock_run(paths: RunPaths) -> RunLock:
         raise RunInUseError(
             f"the run {paths.run_id} is in use by {owner}: wait for its end, or stop it"
         ) from held
-    os.ftruncate(handle, 0)
-    os.write(handle, f"{os.getpid()} {world()}\n".encode())
-    return RunLock(handle)
 
 
 def is_alive(paths: RunPaths) -> bool:
@@ -150,10 +176,20 @@ def process_of(paths: RunPaths) -> int | None:
     It does before the first lock, and if the controller is of another world, or of before a reboot.
     """
     try:
-        pid, where = read_text(paths.lock).split()
+        pid, where, *_ = read_text(paths.lock).split()
         return int(pid) if where == world() else None
     except (OSError, ValueError):
         return None
+
+
+def is_copy(paths: RunPaths) -> bool:
+    """Tell whether a run's files were copied, so that its controller may be alive elsewhere."""
+    try:
+        with open_file(paths.lock, max_bytes=MAX_BYTES) as file:
+            _pid, _world, number = file.read().split()
+            return int(number) != os.fstat(file.fileno()).st_ino
+    except (OSError, ValueError):
+        return False  # Nobody knows: it never ran, or ran before the lock said so.
 
 
 class Store:
@@ -179,19 +215,18 @@ class Store:
                 f"{os.fsencode(self.root.absolute())!r} is no text in UTF-8, and the settings of"
                 " brokers can hold nothing else; choose another folder with --store"
             ) from unnamed
-        probe = self.root / f".probe-{os.getpid()}"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"0" * 4096)  # An empty file fits on a full disk.
+            # Of a new name: one that others can foresee may be a link of theirs.
+            with tempfile.NamedTemporaryFile(prefix=".probe-", dir=self.root) as probe:
+                probe.write(b"0" * 4096)  # An empty file fits on a full disk.
+                probe.flush()
         except FileExistsError as file:
             raise StoreError(
                 f"{self.root} is a file, not a folder; choose another one with --store"
             ) from file
         except OSError as refused:
             raise store_error(self.root, refused) from refused
-        finally:
-            with contextlib.suppress(OSError):
-                probe.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def create(self, name: str, seed: int) -> Iterator[RunPaths]:

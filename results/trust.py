@@ -12,6 +12,7 @@ Commands that only read take anybody's folder, by `results.record.reading`.
 import grp
 import os
 import pwd
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,11 +54,14 @@ def make_shared_as(folder: Path, store: Path) -> None:
     """Make a folder that whoever may write the store may write too, if it is not there.
 
     Raises:
+        UntrustedRunError: It is a link: what is made in it would lie elsewhere.
         OSError: It cannot be made.
     """
     try:
         folder.mkdir()
     except FileExistsError:
+        if folder.is_symlink():
+            raise UntrustedRunError(f"{folder} is a link, which no store has; remove it") from None
         return
     shared = stat.S_IMODE(store.stat().st_mode) & _SHARED
     if shared:
@@ -69,7 +73,8 @@ def refuse_unless_own(paths: RunPaths) -> None:
 
     Raises:
         NotOursError: Its folder is another user's, or a link to elsewhere.
-        UntrustedRunError: A part of it is a link, another user's, or can be written by others.
+        UntrustedRunError: A part of it is a link, another user's, or can be written by others; or
+            they can put another run in its place.
         StoreError: It cannot be looked at.
     """
     try:
@@ -82,6 +87,8 @@ def refuse_unless_own(paths: RunPaths) -> None:
                 f"{paths.run_id} is left alone: it belongs to {_name(owner)}; act as that user, or"
                 " copy the run (cp -r) and take the copy"
             )
+        for folder in (paths.root.parent, paths.root.parent.parent):
+            _refuse_if_replaceable(paths, folder)
         _see(paths, paths.root)
         for name in _INSIDE:
             folder = paths.root / name
@@ -96,6 +103,24 @@ def refuse_unless_own(paths: RunPaths) -> None:
                         _see(paths, Path(entry.path))
     except OSError as refused:
         raise store_error(paths.root, refused) from refused
+
+
+@contextmanager
+def pinned(paths: RunPaths) -> Iterator[int]:
+    """Open a run's folder, and keep it whatever is put in its place meanwhile; give its descriptor.
+
+    Raises:
+        OSError: There is none, or by a link only.
+    """
+    root = paths.root.absolute()
+    handle = os.open(root.parent.parent, os.O_DIRECTORY)
+    try:
+        for name in (root.parent.name, root.name):
+            above, handle = handle, os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(above)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
@@ -204,6 +229,16 @@ def is_own(paths: RunPaths) -> bool:
     except StoreError:
         return False
     return True
+
+
+def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
+    """Refuse a run that others can rename: they could put a link in its place at any moment."""
+    found = folder.stat()
+    if _open_to(found) and not found.st_mode & stat.S_ISVTX:
+        raise UntrustedRunError(
+            f"{paths.run_id} is left alone: others can replace what lies in {folder}; type:"
+            f" chmod +t {shlex.quote(str(folder))}"
+        )
 
 
 def _see(paths: RunPaths, path: Path) -> None:

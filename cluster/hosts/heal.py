@@ -6,6 +6,7 @@ reached now is told, and keeps nothing else from being healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,16 +81,19 @@ def _ways(paths: RunPaths) -> Iterator[Way]:
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
     # A plan may be gone; what the run noted of its ssh hosts tells where it was, and no more.
-    yield from _ssh_ways(Path(file).expanduser(), paths)
+    yield from _ssh_ways(file, paths)
     if kind == "docker" or hosts is None:
         yield partial(_heal_docker, paths.root, known=hosts is not None)
 
 
-def _ssh_ways(hosts_file: Path, paths: RunPaths) -> Sequence[Way]:
+def _ssh_ways(hosts_file: str, paths: RunPaths) -> Sequence[Way]:
     from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
 
+    file = Path(hosts_file)
+    with suppress(RuntimeError):  # A user without a home has no file of hosts either.
+        file = file.expanduser()
     try:
-        return list(ssh_ways(hosts_file, paths))
+        return list(ssh_ways(file, paths))
     except (ClusterError, OSError) as refused:
         return [partial(_raise, refused)]
 

@@ -18,6 +18,7 @@ from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
 from harness.interrupt import SIGNALS
+from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.plan import PlanError
 from results.record.reading import UnsafeFileError
@@ -115,6 +116,5 @@ def _code_of(failed: Exception) -> int:
 
 
 def _complain(sentence: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(
-        f"logquake: {sentence}", markup=False, highlight=False
-    )
+    told = inert(sentence, keep="\n")  # It may name files of others.
+    Console(stderr=True, soft_wrap=True).print(f"logquake: {told}", markup=False, highlight=False)

@@ -10,6 +10,7 @@ from harness.doctor import examine_machine, print_findings
 from harness.exit_codes import NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.offers import offers, print_offers
+from results.page.inert import inert
 
 
 @click.command()
@@ -33,8 +34,8 @@ def heal(*, store: Path) -> int:
     """
     healed = heal_store(store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
-        click.echo(sentence)
+        click.echo(inert(sentence))
     if healed.failed:
-        click.echo(f"logquake: {'; '.join(healed.failed)}", err=True)
+        click.echo(inert(f"logquake: {'; '.join(healed.failed)}"), err=True)
         return NOT_HEALED
     return VALID

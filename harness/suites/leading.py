@@ -28,7 +28,7 @@ from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, unix_s, utc_now_text, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
-from results.store import Store, is_alive
+from results.store import Store, hold_run, is_alive
 from results.trust import refuse_unless_own
 
 DEAD_TIMEOUT_S = 60.0
@@ -256,11 +256,13 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
         ) from alive
     try:
         refuse_unless_own(paths)
+        held = hold_run(paths)
     except StoreError as refused:
         return CutShort(item=item, run_id=run_id, left=(str(refused),))
-    healed = heal(store, run_id)
-    at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
-    note_cut_short(paths, at_ns=at_ns)
+    with held:
+        healed = heal(store, run_id)
+        at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
+        note_cut_short(paths, at_ns=at_ns)
     return CutShort(item=item, run_id=run_id, healed=healed.done, left=healed.failed)
 
 

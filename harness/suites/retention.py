@@ -17,6 +17,7 @@ from results.nights import read_night
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.store import Store, is_alive, lock_run
+from results.trust import is_own
 
 GIB = 1 << 30
 RETIRED = ".retired"
@@ -88,8 +89,8 @@ def spared_runs(store: Path, suite: str) -> set[str]:
 def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
     """Drop old runs of a suite; return their ids.
 
-    Never touched: runs that are in no journal of the suite here, and runs that lie in the store by
-    a link only.
+    Never touched: runs that are in no journal of the suite here, runs of other users, and runs that
+    lie in the store by a link only.
 
     Raises:
         StoreError: The store cannot be read.
@@ -106,7 +107,7 @@ def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
     gone = to_drop(runs, suite.keep, spared=spared, now_s=now_s)
     dropped = [run_id for run_id in gone if _put_away(RunPaths(store / run_id))]
     for folder in sorted(store.glob(f"*/{RETIRED}")):  # Also what a killed night left there.
-        if not (folder.is_symlink() or folder.parent.is_symlink()):
+        if is_own(RunPaths(folder)):
             shutil.rmtree(folder, ignore_errors=True)
     return dropped
 
@@ -138,9 +139,11 @@ def _lies_in(store: Path, paths: RunPaths) -> bool:
 
 
 def _droppable(paths: RunPaths, suite: str) -> bool:
-    """Tell whether a run is the suite's, played here, dead, and has no cluster that was kept."""
+    """Tell whether a run is the suite's and ours, played here, dead, and keeps no cluster."""
     if (paths.root / MANIFEST).exists():
         return False  # Somebody took it in from a bundle, to look at it.
+    if not is_own(paths):
+        return False
     try:
         night = read_night(paths.night)
     except StoreError:

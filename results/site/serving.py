@@ -61,7 +61,8 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
 
 
 def _url(host: str, port: int) -> str:
-    host = "127.0.0.1" if is_unspecified(host) else host  # A name that the site answers to.
+    if is_unspecified(host):  # Names that the site answers to; `::` listens at IPv6 only.
+        host = "::1" if ":" in host else "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"
 

@@ -34,6 +34,7 @@ from results.site import make_site
 from results.store import Store
 
 NOBODY = 65534
+SEGMENTS = Path(__file__).parent.parent / "cluster_files" / "data"
 HANGS_S = 10.0
 """Of processor time."""
 WAITS_S = 60.0
@@ -93,6 +94,11 @@ class Yard:
         """What is dear to its owner: as a run is, with folders of the same names."""
         return self.root / "elsewhere"
 
+    @property
+    def damaged(self) -> Path:
+        """A batch of Kafka whose last bit is flipped: an undo would put it right."""
+        return self.elsewhere / "damaged.log"
+
     def outside(self) -> dict[str, object]:
         """Return all that lies outside of the store and that no command was told to write."""
         return {
@@ -109,10 +115,18 @@ def make_yard(root: Path, stranger: int, *, bombs: Sequence[Callable[[Path], Non
         bomb(path)
     yard = Yard(root=root, stranger=stranger, bombs=made)
     shutil.copytree(find_sample("leader-epoch-1-high-watermark"), yard.elsewhere)
+    yard.damaged.write_bytes(_damaged_batch())
     for name in ("scratch", "plots", "workers", "kept"):
         (yard.elsewhere / name).mkdir()
         (yard.elsewhere / name / "dear").write_text("dear")
     return yard
+
+
+def _damaged_batch() -> bytes:
+    segment = next(iter(sorted(SEGMENTS.glob("**/00000000000000000000.log")))).read_bytes()
+    batch = segment[: 12 + int.from_bytes(segment[8:12], "big")]
+    assert int.from_bytes(batch[:8], "big") == 0
+    return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
 def made(rng: Random, yard: Yard) -> tuple[RunPaths, str]:
@@ -296,7 +310,19 @@ def other_json(rng: Random, path: Path, _yard: Yard) -> None:
     path.write_text("\n".join(told) + "\n")
 
 
+EXTREMES: Sequence[int] = (
+    -(1 << 63),
+    -1_000_000,
+    -1,
+    8,
+    64,
+    (1 << 63) - 1,
+    1 << 63,
+    10**15,
+    10**30,
+)
 ODD: Sequence[object] = (
+    *EXTREMES,
     None,
     True,
     -1,
@@ -369,13 +395,26 @@ def processes_lie(rng: Random, paths: RunPaths, yard: Yard) -> None:
 
 
 def undo_lies(rng: Random, paths: RunPaths, yard: Yard) -> None:
-    """Say that an undo continues a stranger, or changes a file elsewhere."""
+    """Say that an undo continues a stranger, or changes a file elsewhere, or a bit that none is."""
     files = sorted(each for each in yard.elsewhere.rglob("*") if each.is_file())
     ticks = process_id(yard.stranger).start_ticks
+    dear = rng.choice((yard.damaged, rng.choice(files)))
+    own = paths.node("n1") / "own.log"
+    if not any(each.is_symlink() for each in (paths.nodes, own.parent, own)):
+        own.write_bytes(yard.damaged.read_bytes())
+        if rng.random() < 0.5:  # What the text of a path seems to lead to.
+            decoy = Path(f"{own.parent}/{dear}")
+            decoy.parent.mkdir(parents=True, exist_ok=True)
+            decoy.touch()
+    node = rng.choice(("n1", "n1", "n1/", ".", "../../../../elsewhere", str(yard.elsewhere)))
+    segment = rng.choice((str(dear), dear.name, own.name, own.name))
+    bit = [0, yard.damaged.stat().st_size - 1, 0]
+    if rng.random() < 0.5:
+        bit[rng.randrange(3)] = rng.choice(EXTREMES)
     undo = rng.choice((
-        Resume(node="n1", pid=yard.stranger, start_ticks=ticks),
-        FlipBack(node=rng.choice(("n1", "..", "../../../../elsewhere")), base_offset=0, position=0,
-                 segment=str(rng.choice(files)), byte=rng.randrange(99), bit=3),
+        Resume(node="n1", pid=rng.choice((yard.stranger, *EXTREMES)), start_ticks=ticks),
+        FlipBack(node=node, segment=segment, base_offset=0,
+                 position=bit[0], byte=bit[1], bit=bit[2]),
     ))  # fmt: skip
     told = {name: getattr(undo, name) for name in type(undo).__dataclass_fields__}
     _say(paths.ledger, json.dumps({"fault_id": 1, "undo": [told]}) + "\n")

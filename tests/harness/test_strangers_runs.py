@@ -7,13 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
-from cluster.files.batches import read_segment
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.signals import environment_of, is_running, process_id
 from cluster.hosts.ssh.run import FILE, id_of
@@ -26,8 +24,6 @@ from harness.suites.leading import Mode, opened
 from harness.suites.nights import NightFolder, suite_folder
 from harness.suites.retention import retire
 from harness.suites.suite import SuiteError, load_suite
-from nemesis.ledger import Ledger, heal_dead_run
-from nemesis.undo import FlipBack
 from results.index.database import connect
 from results.nights import write_night
 from results.record.clock import unix_s, wait_until
@@ -39,10 +35,9 @@ from results.record.world import world
 from results.samples import find_sample
 from results.site import make_site
 from results.store import Store, is_alive, lock_run, process_of
-from results.trust import NotOursError, UntrustedRunError, confined, refuse_unless_own
+from results.trust import NotOursError, UntrustedRunError, refuse_unless_own
 
 NOBODY = 65534
-DATA = Path(__file__).parent.parent / "cluster_files" / "data"
 LIMIT_S = 60
 AS_ROOT = pytest.mark.needs("root")
 
@@ -247,47 +242,6 @@ def test_a_bundle_of_files_without_an_end_is_refused(
     words = ["export", paths.run_id, "--as", "bundle", "-o", str(tmp_path / "out")]
     assert exit_code([*words, "--store", str(store)]) == BAD_ARGUMENTS
     assert "and a bundle may hold" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("way", ["absolute", "up", "by-a-link", "by-a-folder-link", "hard-link"])
-def test_10_an_undo_changes_no_file_but_the_node_s(
-    way: str, paths: RunPaths, tmp_path: Path
-) -> None:
-    segment_bytes = next(iter(sorted(DATA.glob("**/00000000000000000000.log")))).read_bytes()
-    batch = segment_bytes[: 12 + int.from_bytes(segment_bytes[8:12], "big")]
-    assert read_segment(batch).batches
-    flipped = bytearray(batch)
-    flipped[-1] ^= 1
-    dear = tmp_path / "dear"
-    dear.write_bytes(flipped)
-    folder = paths.node("n1")
-    folder.mkdir(parents=True)
-    (folder / "link").symlink_to(dear)
-    (folder / "folder").symlink_to(tmp_path)
-    os.link(dear, folder / "hard")
-    segment = {
-        "absolute": str(dear), "up": os.path.relpath(dear, folder), "by-a-link": "link",
-        "by-a-folder-link": "folder/dear", "hard-link": "hard",
-    }[way]  # fmt: skip
-    undo = FlipBack(
-        node="n1", segment=segment, position=0, byte=len(flipped) - 1, bit=0,
-        base_offset=int.from_bytes(batch[:8], "big"),
-    )  # fmt: skip
-    Ledger(paths.ledger).write(1, [undo])
-    heal_dead_run(paths)
-    assert dear.read_bytes() == flipped
-    (folder / "own.log").write_bytes(flipped)
-    Ledger(paths.ledger).write(2, [replace(undo, segment="own.log")])
-    assert "flipped a bit of n1 back, in own.log" in heal_dead_run(paths).done
-    assert (folder / "own.log").read_bytes() == batch
-
-
-def test_a_way_is_confined_to_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "0.log").touch()
-    assert confined(tmp_path, "data/0.log") == tmp_path / "data" / "0.log"
-    for way in ("", ".", "..", "data", "data/../data/0.log", "/etc/passwd", "none", "x\0y"):
-        assert confined(tmp_path, way) is None
 
 
 HOLDER = """

@@ -88,6 +88,16 @@ def test_what_tunes_a_client_may_be_set(key: str) -> None:
     assert tunes_a_client(key)
 
 
+def test_the_remedy_is_one_that_helps() -> None:
+    file = "write it into ~/.config/logquake/clients.toml"
+    with pytest.raises(PlanError, match=f"leave it out, or {file} and name its table") as told:
+        completed_plan({"client": {"sasl.password": "x"}}, {}, broker={}, client={})
+    assert str(told.value).endswith("with --clients")
+    for values in ({"broker": {"listeners": "x"}}, {"node": {"n1": {"listeners": "x"}}}):
+        with pytest.raises(PlanError, match=r"listeners cannot be set: .*; leave it out$"):
+            completed_plan(values, {}, broker={}, client={})
+
+
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     """Return a library that leaves a file `witness` beside it when it is loaded."""
@@ -131,6 +141,6 @@ def test_12_a_password_of_the_command_line_reaches_no_file(
     assert exit_code([*run, *command.split(), "--store", str(tmp_path)]) == BAD_ARGUMENTS
     said = capfd.readouterr()
     assert "cannot be set" in said.err
-    assert "name its table with --clients" in said.err
+    assert ("name its table with --clients" in said.err) == ("--client" in command)
     assert "hunter2" not in said.out + said.err
     assert list(tmp_path.rglob("*")) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from results.record.clock import wait_until
 
 WAIT_S = 120
-ADDRESS = re.compile(r"http://[0-9.:]+")
+ADDRESS = re.compile(r"http://([0-9.]+|\[[0-9a-f:]+\]):[0-9]+")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import requests
 
 from results.site.guard import is_local
@@ -12,6 +13,15 @@ from tests.results.serving import served
 
 HALF_OPEN = 300
 WAIT_S = 10
+
+
+def has_ipv6() -> bool:
+    """Tell whether the loopback has an address of IPv6."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
 
 
 def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
@@ -22,6 +32,13 @@ def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: P
     assert (
         "everybody who reaches 0.0.0.0 can read all runs, since the site has no passwords" in said
     )
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_26_an_address_of_ipv6_is_answered_too(tmp_path: Path) -> None:
+    with served(tmp_path, tmp_path / "log", "--host", "::") as (url, _):
+        assert urlsplit(url).hostname == "::1"
+        assert requests.get(url, timeout=WAIT_S).status_code == 200
 
 
 def test_a_site_of_this_machine_alone_warns_of_nothing(tmp_path: Path) -> None:

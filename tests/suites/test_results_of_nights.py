@@ -472,6 +472,21 @@ def test_the_first_and_last_run_of_a_signature_stay(tmp_path: Path) -> None:
     assert spared_runs(tmp_path, "made") == stayed
 
 
+@pytest.mark.needs("root")
+def test_runs_of_other_users_are_never_dropped(tmp_path: Path) -> None:
+    stored_night(tmp_path, MONDAY, [Run(entry="a"), Run(entry="b")])
+    stored_night(tmp_path, TUESDAY, [Run(entry="a")])
+    for item in (1, 2):
+        make_run(tmp_path, run_of(MONDAY, item), "made", at=1.0)
+    theirs, retired = tmp_path / run_of(MONDAY, 1), tmp_path / "other" / ".retired"
+    (retired / "dear").mkdir(parents=True)
+    for path in (theirs, retired):
+        os.chown(path, 65534, 65534)
+    assert retire(tmp_path, Suite(name="made", keep=Keep(days=1)), now_s=1e9) == [run_of(MONDAY, 2)]
+    assert (theirs / "plan.toml").exists()
+    assert (retired / "dear").exists()
+
+
 def test_a_run_that_is_dropped_goes_at_once_and_what_a_kill_left_of_one_goes_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
