@@ -7,6 +7,7 @@ from pathlib import Path
 from cluster.kafka.properties import properties
 from cluster.protocol import Ability, UserError
 from cluster.reference.settings import SettingsError, parsed
+from harness.reaching import refuse_unsaid
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
@@ -114,7 +115,10 @@ def assemble_plan(
         PlanError: One sentence with the key, the value and the remedy.
     """
     values = values_behind(load_plan(plan_file, own=True)) if plan_file is not None else {}
-    return completed_plan(values, options, broker=broker, client=client)
+    plan = completed_plan(values, options, broker=broker, client=client)
+    if plan_file is not None:
+        refuse_unsaid(plan_file, plan, options)
+    return plan
 
 
 def completed_plan(

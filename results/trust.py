@@ -9,6 +9,7 @@ nothing that a run says of itself is believed without a look of one's own.
 Commands that only read take anybody's folder, by `results.record.reading`.
 """
 
+import errno
 import grp
 import os
 import pwd
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from results.record.atomic import StoreError, store_error
 from results.record.paths import RunPaths
+from results.record.reading import MAX_BYTES, open_file
 
 _INSIDE = ("", "record", "record/live", "statistics")
 """Folders of a run whose files are written by name, and read to act on."""
@@ -140,12 +142,34 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Tell whether a file that a user keeps, link or not, is the caller's, and no one else's."""
+    """Tell whether a file that a user keeps, link or not, is the caller's or root's alone."""
     try:
-        found = path.stat()
+        return _is_own(path.stat())
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not _open_to(found)
+
+
+def read_own_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a file that a user keeps, link or not, and that decides what is done.
+
+    Raises:
+        PermissionError: It is another user's, or others can write it; the remedy.
+        OSError, UnicodeDecodeError: As `results.record.reading.read_text`.
+    """
+    with open_file(path.resolve(), max_bytes=max_bytes) as file:
+        if not _is_own(os.fstat(file.fileno())):
+            raise PermissionError(
+                errno.EPERM,
+                "it can be a stranger's: make it yours (chown), and writable by you only"
+                " (chmod go-w)",
+                str(path),
+            )
+        return file.read(max_bytes).decode("utf-8")
+
+
+def _is_own(found: os.stat_result) -> bool:
+    whose = found.st_uid in (os.geteuid(), 0)
+    return stat.S_ISREG(found.st_mode) and whose and not _open_to(found)
 
 
 def refuse_nights_unless_own(folder: Path) -> None:

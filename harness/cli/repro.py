@@ -17,6 +17,7 @@ from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan, refuse_what_does_not_tune
+from harness.reaching import said_again
 from harness.repro import (
     AsExpected,
     Repeat,
@@ -127,6 +128,9 @@ class _Player:
 @click.option("--times", type=click.IntRange(min=1), default=10, show_default=True, help="Runs.")
 @choice_options
 @click.option("--system", default=None, help="Of a scenario: kafka:VERSION[:MODE].")
+@click.option("--hosts", default=None, help="Of a run by ssh, said again: ssh:HOSTS.toml.")
+@click.option("--image", default=None, help="Of a run in containers, said again.")
+@click.option("--clients", default=None, help="Of a run with settings of yours, said again.")
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
 @STORE
 @ENGINE
@@ -138,6 +142,9 @@ def repro(  # noqa: PLR0913 - the options of a command
     times: int,
     elr: bool | None,
     system: str | None,
+    hosts: str | None,
+    image: str | None,
+    clients: str | None,
     fresh_seeds: bool,
     store: Path,
     engine: str | None,
@@ -151,7 +158,8 @@ def repro(  # noqa: PLR0913 - the options of a command
     it expects. The exit code is 0 if all N came out the same way, otherwise 2.
     """
     given = choices_given(choices, elr=elr)
-    plan, wanted, repeated = _asked_for(name, given, system=system, store=store)
+    said = {"hosts": hosts, "image": image, "clients": clients}
+    plan, wanted, repeated = _asked_for(name, given, said, system=system, store=store)
     console = Console(stderr=as_json)
     display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
     player = _Player(
@@ -184,15 +192,22 @@ def repro(  # noqa: PLR0913 - the options of a command
 
 
 def _asked_for(
-    name: str, given: Mapping[str, str], *, system: str | None, store: Path
+    name: str,
+    given: Mapping[str, str],
+    said: Mapping[str, str | None],
+    *,
+    system: str | None,
+    store: Path,
 ) -> tuple[Plan, Wanted, str]:
     """Return what is to be played, what coming out the same way means for it, and which run it was.
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
-        PlanError: The choices of a scenario do not fit.
+        PlanError: The choices of a scenario do not fit, or a run's plan reaches beyond it.
     """
     if name in {each.name for each in SCENARIOS}:
+        if any(said.values()):
+            raise click.UsageError("--hosts, --image and --clients are a stored run's")
         values = story_values(scenario_named(name), given, system=system)
         plan = completed_plan(values, {}, broker={}, client={})
         expected = scenario_of(plan).expected(plan)
@@ -210,7 +225,7 @@ def _asked_for(
         raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")
     kinds = kinds_of(verdict)
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
-    plan = plan_from(load_plan(paths.plan))
+    plan = said_again(plan_from(load_plan(paths.plan)), said, run_id=paths.run_id)
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
     before = SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)

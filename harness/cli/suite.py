@@ -17,6 +17,7 @@ from rich.live import Live
 from harness.cli.options import STORE
 from harness.exit_codes import VALID
 from harness.suites.conductor import Change
+from harness.suites.expansion import suite_named
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Unplayed
 from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import NightState
@@ -63,7 +64,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     """
     console = _console()
     if dry_run:
-        print_preview(load_suite(suite_file), store, console)
+        print_preview(suite_named(suite_file), store, console)
         return VALID
     with opened(suite_file, store, mode=Mode(mode or Mode.AUTO)) as lead:
         with _terminal_may_be_gone():

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
+from pathlib import Path
 
 from harness.plans import completed_plan
+from harness.reaching import reaching
 from harness.scenarios.choices import choice_words, story_values, telling, values_behind
 from harness.scenarios.every import Part, parts
 from harness.suites.suite import (
@@ -18,8 +20,10 @@ from harness.suites.suite import (
     PlanValues,
     Suite,
     SuiteError,
+    load_suite,
 )
 from results.record.plan import SIMULATED, Plan, PlanError
+from results.trust import is_own_file
 
 SEEDS = 1_000_000
 """Seeds that are drawn lie below."""
@@ -72,6 +76,26 @@ def drawn(*words: object) -> int:
     """Return a seed that hangs on some words alone."""
     text = "\0".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % SEEDS
+
+
+def suite_named(path: Path) -> Suite:
+    """Read a suite that the user named; what can be a stranger's reaches nothing beyond its runs.
+
+    Raises:
+        SuiteError: It cannot be read, or is none; or others can write it, and an entry has hosts by
+            ssh, an image or clients.
+    """
+    suite = load_suite(path)
+    if not is_own_file(path):
+        for entry in entries_of(suite):
+            if beyond := reaching(entry.plan(entry.seed or 0)):
+                key, value = next(iter(beyond.items()))
+                raise SuiteError(
+                    f"the suite {path} can be a stranger's, and the {key} {value} of its entry"
+                    f" {entry.name} reach beyond the run; if you mean them, make the file yours"
+                    " (chown), and writable by you only (chmod go-w)"
+                )
+    return suite
 
 
 def entries_of(suite: Suite) -> tuple[Entry, ...]:

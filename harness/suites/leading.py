@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.suites.conductor import Conductor
 from harness.suites.estimates import estimate, refresh
-from harness.suites.expansion import Entry, entries_of
+from harness.suites.expansion import Entry, entries_of, suite_named
 from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
@@ -101,7 +101,7 @@ def opened(
         StoreError: The store cannot be used, another process leads the suite, or there is nothing
             to resume.
     """
-    suite = load_suite(path)
+    suite = suite_named(path)
     entries = entries_of(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)

@@ -1,5 +1,6 @@
 """HOSTS.toml: what may stand in it, and what is said of what may not."""
 
+import os
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -9,6 +10,7 @@ from cluster.hosts.ssh.file import load_hosts
 from cluster.hosts.ssh.paths import Abroad, named
 from cluster.protocol import UserError
 
+AS_ROOT = pytest.mark.needs("root")
 TWO = '[[hosts]]\naddress = "10.0.0.1"\n[[hosts]]\naddress = "10.0.0.2"\n'
 
 
@@ -33,6 +35,26 @@ def test_what_stands_for_one_host_wins_over_what_stands_for_all(tmp_path: Path) 
     assert (first.user, first.key, first.sudo) == ("kafka", str(tmp_path / "k"), True)
     assert (second.user, second.key, second.sudo) == ("root", "/etc/k", False)
     assert (second.ssh_address, second.port, second.name) == ("far", 2222, "b")
+
+
+@pytest.mark.parametrize("whose", ["writable", pytest.param("foreign", marks=AS_ROOT)])
+def test_hosts_of_a_file_that_can_be_a_strangers_are_never_asked(
+    whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError("it logged in")
+
+    monkeypatch.setattr("cluster.hosts.ssh.hosts.examine_host", asked)
+    file = file_of(tmp_path, TWO)
+    if whose == "writable":
+        file.chmod(0o666)
+    else:
+        os.chown(file, 65534, 65534)
+    with pytest.raises(UserError, match="it can be a stranger's: make it yours"):
+        choose_hosts(f"ssh:{file}", nodes=("n1", "n2"))
+    (tmp_path / "link.toml").symlink_to(file)
+    with pytest.raises(UserError, match="it can be a stranger's"):
+        load_hosts(tmp_path / "link.toml")
 
 
 def test_root_needs_no_sudo_and_others_do(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cluster.protocol import UserError
+from results.trust import read_own_text
 
 KNOWN_HOSTS = "~/.ssh/known_hosts"
 
@@ -71,13 +72,13 @@ class _File(_Settings):
 
 
 def load_hosts(path: Path) -> tuple[SshHost, ...]:
-    """Read which machines there are, in the order of nodes.
+    """Read which machines there are, in the order of nodes; the file is the user's or root's own.
 
     Raises:
         UserError: One sentence with the key, the value and the remedy.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_own_text(path))
     except (OSError, UnicodeDecodeError) as unreadable:
         why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
         raise UserError(f"the file of hosts {path} cannot be read: {why}") from unreadable
