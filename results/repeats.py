@@ -19,6 +19,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from results.record.hidden import without_secrets
 from results.record.night import Why
 from results.record.plan import Plan
 from results.wilson import wilson_interval
@@ -120,11 +121,11 @@ def _rate(trials: Collection[Trial], key: str, why: Why) -> Rate:
 
 
 def setting_key(plan: Plan) -> str:
-    """Return twelve hex digits of all that a plan says but its name and seed.
+    """Return twelve hex digits of all that a plan says but its name, seed and secrets.
 
     Runs with the same digits have the same settings.
     """
-    told = plan.model_dump(mode="json", exclude={"name", "seed"}, exclude_defaults=True)
+    told = _told(plan, {"name", "seed"})
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -134,8 +135,12 @@ def setting_words(plan: Plan) -> str:
     Acks always, and whatever is not as by default. System, hosts, workload and families of faults
     are left out: they have columns of their own.
     """
-    told = plan.model_dump(mode="json", exclude=_NAMED_ELSEWHERE, exclude_defaults=True)
-    return ", ".join([f"acks={plan.acks}", *_named(told)])
+    return ", ".join([f"acks={plan.acks}", *_named(_told(plan, _NAMED_ELSEWHERE))])
+
+
+def _told(plan: Plan, but: set[str]) -> Mapping[str, object]:
+    """Return what a plan says other than by default; a stored one may hold secrets."""
+    return without_secrets(plan.model_dump(mode="json", exclude=but, exclude_defaults=True))
 
 
 def _named(values: Mapping[str, object], before: str = "") -> Iterable[str]:

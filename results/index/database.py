@@ -11,7 +11,7 @@ from pathlib import Path
 
 from results.index.rows import RunRow, RunState
 
-ROWS_VERSION = 8
+ROWS_VERSION = 9
 """Raise it whenever a row of the same columns would come out otherwise."""
 BUSY_S = 20.0
 _BESIDE = ("", "-journal", "-wal", "-shm")
@@ -83,6 +83,8 @@ def _connection(path: Path | str) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA synchronous = OFF")  # What a crash costs is made anew.
+    # An older version's rows may hold passwords of plans: what is dropped is overwritten, too.
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 

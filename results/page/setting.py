@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from results.page.plural import many
+from results.record.hidden import without_secrets
 from results.record.night import Night
 from results.record.plan import SIMULATED
 
@@ -16,10 +17,11 @@ def setting_rows(
     """Return (what, value) in the order in which a reader asks.
 
     Args:
-        plan: As stored.
+        plan: As stored; its secrets are hidden here.
         environment: As stored.
         night: Which night it was played for.
     """
+    plan = without_secrets(plan)
     rows = [
         *_system(plan),
         *_clients(plan),

@@ -6,13 +6,12 @@ hand, may: its page, its bundle and the site show the name, and `(hidden)` for t
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import PurePath
 
 import tomli_w
 
-from results.record.reading import MAX_PLAN_BYTES, parse_json
+from results.record.reading import parse_json, parse_toml
 
 HIDDEN = "(hidden)"
 _SECRET = re.compile(
@@ -44,14 +43,12 @@ def plan_without_secrets(text: str) -> str:
     """Return the text of a plan without secrets: as it stands if there are none."""
     if not _SECRET.search(text):
         return text
-    if len(text) > MAX_PLAN_BYTES:
-        return f"# {HIDDEN}: it may hold a password, and is too long to be read\n"
     try:
-        values = tomllib.loads(text)
+        values = parse_toml(text)
         shown = without_secrets(values)
         return text if shown == values else tomli_w.dumps(shown)
     except (ValueError, RecursionError):
-        return f"# {HIDDEN}: it may hold a password, and is not TOML\n"
+        return f"# {HIDDEN}: it may hold a password, and is no TOML of a plan\n"
 
 
 def properties_without_secrets(text: str) -> str:

@@ -6,7 +6,6 @@ whole as `plan.toml` of the run. Two runs of one plan differ only by what the br
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,8 +13,9 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from results.record.hidden import is_secret
 from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
-from results.record.reading import MAX_PLAN_BYTES, read_text
+from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
 from results.record.terms import Judge, Mode
 
 NEMESIS_KINDS = (
@@ -367,11 +367,11 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
     """
     try:
         text = path.read_text("utf-8") if own else read_text(path, max_bytes=MAX_PLAN_BYTES)
-        return tomllib.loads(text)
+        return parse_toml(text)
     except (OSError, UnicodeDecodeError) as unreadable:
         why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
         raise PlanError(f"the plan {path} cannot be read: {why}") from unreadable
-    except (ValueError, RecursionError) as malformed:  # TOML's own error, and too long or deep.
+    except ValueError as malformed:
         raise PlanError(f"the plan {path} is not TOML: {malformed}") from malformed
 
 
@@ -410,6 +410,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"the plan's {key} cannot be {first['input']!r}: {_FORMS[key]}"
     if not key:
         return f"the plan cannot be run: {message}"
+    if is_secret(name):
+        return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
     return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
 
 

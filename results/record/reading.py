@@ -9,7 +9,9 @@ read (man 2 open: O_NOFOLLOW, O_NONBLOCK).
 import errno
 import json
 import os
+import re
 import stat
+import tomllib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +19,11 @@ MAX_BYTES = 16 << 20
 """Of a text: a ledger, milestones, notes."""
 MAX_VALUES = 4_000_000
 """Of JSON: an empty list is three bytes, and sixty in memory."""
-MAX_PLAN_BYTES = 1 << 20
-"""Of a plan: TOML takes seconds a mebibyte."""
+MAX_PLAN_BYTES = 1 << 18
+"""Of a plan: the slowest TOML takes seconds a mebibyte."""
+MAX_DOTS = 32
+"""Of a line of TOML: the time that a dotted key takes grows with the square of its parts."""
+_DOTTED = re.compile(rf"^(?!\s*#)(?:[^.\n]*\.){{{MAX_DOTS + 1}}}", re.MULTILINE)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -139,3 +144,20 @@ def parse_json(text: str | bytes) -> object:
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return value
+
+
+def parse_toml(text: str) -> dict[str, object]:
+    """Return what the TOML of a plan says.
+
+    Raises:
+        ValueError: It is none, or longer, or nested deeper, than any plan that a run wrote.
+    """
+    if len(text) > MAX_PLAN_BYTES:
+        raise ValueError(f"it is longer than {_size(MAX_PLAN_BYTES)}")
+    if dotted := _DOTTED.search(text):
+        line = text.count("\n", 0, dotted.end()) + 1
+        raise ValueError(f"line {line} has more than {MAX_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None

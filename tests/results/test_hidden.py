@@ -1,8 +1,10 @@
 """Passwords in runs of before are shown nowhere: by no page, site, bundle, export or terminal."""
 
+import contextlib
 import gzip
 import json
 import shutil
+import sqlite3
 import tomllib
 from pathlib import Path, PurePath
 
@@ -12,6 +14,7 @@ import tomli_w
 from harness.cli import exit_code
 from harness.exit_codes import VALID
 from results.export.bundle import read_bundle
+from results.index import open_index
 from results.record.hidden import (
     HIDDEN,
     file_without_secrets,
@@ -21,7 +24,9 @@ from results.record.hidden import (
     without_secrets,
 )
 from results.record.paths import RunPaths
-from results.record.plan import dump_plan, plan_from
+from results.record.plan import PlanError, dump_plan, load_plan, plan_from
+from results.repeats import setting_key, setting_words
+from results.report import render_report
 from results.samples import find_sample
 from results.site import make_site
 from results.store import Store
@@ -110,6 +115,60 @@ def test_12_the_site_serves_no_password(paths: RunPaths) -> None:
         data = answer.get_data()
         assert WORD.encode() not in (gzip.decompress(data) if "/bundle/" in url else data), url
     assert HIDDEN in client.get(f"/run/{run}/plan.toml").get_data(as_text=True)
+
+
+def with_passwords(paths: RunPaths) -> None:
+    """Give a run a plan that is valid, and holds passwords."""
+    plan = tomllib.loads(find_sample("valid").joinpath("plan.toml").read_text())
+    settings = {"client": SECRETS, "broker": SECRETS, "node": {"n1": SECRETS}}
+    paths.plan.write_text(tomli_w.dumps({**plan, **settings}))
+    paths.report.unlink(missing_ok=True)
+
+
+def test_12_settings_of_a_plan_are_shown_without_passwords(
+    paths: RunPaths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with_passwords(paths)
+    store = Store(paths.root.parent.parent)
+    assert exit_code(["show", paths.run_id, "--store", str(store.root)]) == VALID
+    said = capfd.readouterr().out
+    assert HIDDEN in said
+    assert "sasl.password" in said
+    assert WORD not in said
+    assert WORD not in render_report(paths)
+    plan = plan_from(load_plan(paths.plan))
+    assert f"client.sasl.password={HIDDEN}" in setting_words(plan)
+    assert WORD not in setting_words(plan)
+    other = plan.model_copy(update={"client": {**SECRETS, "sasl.password": "another"}})
+    assert setting_key(plan) == setting_key(other), "its digits would let a word be guessed"
+
+
+def test_12_the_index_holds_no_password_of_a_plan_nor_one_of_an_older_index(
+    paths: RunPaths,
+) -> None:
+    with_passwords(paths)
+    store = Store(paths.root.parent.parent)
+    with open_index(store) as index:
+        index.refresh()
+    file = store.root / ".index.sqlite"
+    assert WORD.encode() not in file.read_bytes()
+    with contextlib.closing(sqlite3.connect(file)) as database, database:  # As an older one was.
+        database.execute("UPDATE runs SET settings = ?", (f"client.sasl.password={WORD}",))
+        database.execute("PRAGMA user_version = 8")
+    assert WORD.encode() in file.read_bytes()
+    with open_index(store) as index:
+        index.refresh()
+    assert WORD.encode() not in file.read_bytes()
+
+
+def test_12_a_password_of_a_wrong_kind_is_not_told() -> None:
+    for values in (
+        {"client": {"sasl.password": 4711}},
+        {"node": {"n1": {"ssl.key.password": 4711}}},
+    ):
+        with pytest.raises(PlanError, match="password cannot be set so") as refused:
+            plan_from(values)
+        assert "4711" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", [*SECRETS, "ssl.keystore.key", "ssl.truststore.certificates",

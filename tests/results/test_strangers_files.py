@@ -17,6 +17,8 @@ from checkers.layout import TableFile
 from results.environment import read_environment
 from results.nights import read_night
 from results.record.atomic import StoreError
+from results.record.clock import stopwatch_s
+from results.record.hidden import plan_without_secrets
 from results.record.milestones import load_milestones
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
@@ -104,6 +106,46 @@ def test_a_user_s_own_plan_may_be_a_link_or_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "real.toml").write_text("seed = 7\n")
     (tmp_path / "plan.toml").symlink_to("real.toml")
     assert load_plan(tmp_path / "plan.toml", own=True) == {"seed": 7}
+
+
+SLOW = {
+    "one long key": ".".join("a" * 14_000) + "=1\n",
+    "a long key among others": "name = 'log'\n" + ".".join("a" * 40_000) + " = 1\nseed = 7\n",
+    "quoted parts": " . ".join(['"="'] * 14_000) + "=1\n",
+    "long tables": "[" + ".".join("a" * 14_000) + "]\n",
+    "in a table of its own line": "x = {" + ".".join("a" * 14_000) + " = 1}\n",
+    "much of all": "".join(f"k{number}=1\n" for number in range(40_000)),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_plan_that_takes_long_to_parse_is_refused_at_once(what: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(SLOW[what])
+    begun_s = stopwatch_s()
+    for own in (False, True):
+        with pytest.raises(PlanError, match=r"more than 32 dots|(longer|larger) than 256 KiB"):
+            load_plan(plan, own=own)
+    assert plan_without_secrets(f"# password\n{SLOW[what]}").startswith("# (hidden)")
+    assert stopwatch_s() - begun_s < 2
+
+
+@pytest.mark.parametrize("text", [
+    "[" + ".".join("a" * 32) + "]\n" + "".join(f"k{number}=1\n" for number in range(28_000)),
+    "".join(".".join("a" * 31) + f".k{number}=1\n" for number in range(3_500)),
+], ids=["keys of a deep table", "deep keys"])  # fmt: skip
+def test_the_slowest_plans_that_are_parsed_take_seconds(text: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    begun_s = stopwatch_s()
+    load_plan(plan)
+    assert stopwatch_s() - begun_s < 10
+
+
+def test_a_comment_may_have_dots(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"seed = 7\n  # {'.' * 80}\nrate = 1.5 # {'.' * 30}\n")
+    assert load_plan(plan) == {"seed": 7, "rate": 1.5}
 
 
 def rows_of(count: int) -> pa.Table:
