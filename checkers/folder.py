@@ -38,7 +38,7 @@ def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
     Raises:
         OSError, ValueError: There are no notes, or they cannot be read.
     """
-    notes = parse_json(read_text(notes_file(paths)))
+    notes = parse_json(read_text(notes_file(paths), root=paths.root))
     if not isinstance(notes, dict):
         raise ValueError("they are no JSON object")  # noqa: TRY004 - as other damage
     return notes

@@ -35,7 +35,7 @@ from checkers.facts import CRASH, FINAL
 from checkers.layout import as_recorded
 from checkers.left_out import left_out
 from results.record.reading import open_file
-from results.record.stream import STREAM_SUFFIX, messages, table_of
+from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 from results.record.tables import DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
@@ -208,7 +208,7 @@ def read_live(path: Path) -> Iterator[pa.RecordBatch]:
     Raises:
         OSError, pa.ArrowException: The stream does not end with its end mark, or is broken.
     """
-    with open_file(path) as file:
+    with open_file(path, root=root_of(path)) as file:
         for _, batch in messages(file, table_of(path)):
             if batch is not None:
                 yield batch

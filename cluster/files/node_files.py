@@ -36,6 +36,11 @@ class NodeFiles:
     _noted: set[tuple[Path, str]] = field(default_factory=set)
 
     @property
+    def run(self) -> Path:
+        """The run's folder, or the one of its copies of nodes: below it no folder is a link."""
+        return self.root.parent.parent
+
+    @property
     def data(self) -> Path:
         """Kafka's log folder."""
         return self.root / "data"
@@ -63,7 +68,7 @@ class NodeFiles:
             may_be_missing: Whether a node may well be without it.
         """
         try:
-            return reader(read_text(path))
+            return reader(read_text(path, root=self.run))
         except FileNotFoundError:
             if not may_be_missing:
                 self.note(path, "the file is missing")
@@ -74,7 +79,7 @@ class NodeFiles:
     def segment(self, path: Path) -> Segment:
         """Return the batches of a segment; none, and a problem, if it cannot be read at all."""
         try:
-            segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES))
+            segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES, root=self.run))
         except OSError as broken:
             self.note(path, f"the file cannot be read: {broken}")
             return Segment(batches=(), damage=())

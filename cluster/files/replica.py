@@ -223,7 +223,8 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
-            lines = read_bytes(path, max_bytes=MAX_LOG_BYTES).decode(errors="replace").splitlines()
+            log = read_bytes(path, max_bytes=MAX_LOG_BYTES, root=files.run)
+            lines = log.decode(errors="replace").splitlines()
         except OSError as broken:
             files.note(path, f"the file cannot be read: {broken}")
             continue

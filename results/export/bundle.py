@@ -144,14 +144,18 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
                 text = shown[each]
                 archive.addfile(_member(root / each, len(text)), io.BytesIO(text))
                 continue
-            with open_file(paths.root / each) as source:
+            with open_file(paths.root / each, root=paths.root) as source:
                 size = os.fstat(source.fileno()).st_size
                 archive.addfile(_member(root / each, size), source)
 
 
 def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
     """Return the files that a bundle holds in another form: without passwords and keys."""
-    settings = {each: read_bytes(paths.root / each) for each in contents.files if hides(each)}
+    settings = {
+        each: read_bytes(paths.root / each, root=paths.root)
+        for each in contents.files
+        if hides(each)
+    }
     shown = {each: file_without_secrets(each, text) for each, text in settings.items()}
     return {each: text for each, text in shown.items() if text != settings[each]}
 

@@ -27,7 +27,8 @@ def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
         for below in contents.files:
             target = copy.root / below
             target.parent.mkdir(parents=True, exist_ok=True)
-            with open_file(paths.root / below) as source, target.open("xb") as file:
+            source = open_file(paths.root / below, root=paths.root)
+            with source, target.open("xb") as file:
                 shutil.copyfileobj(source, file)
     except OSError as refused:
         raise store_error(paths.root, refused) from refused

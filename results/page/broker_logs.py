@@ -219,9 +219,14 @@ def _start(paths: RunPaths) -> tuple[datetime, float] | None:
     return started + timedelta(seconds=0.5), 0.5
 
 
+def _root(log: Path) -> Path:
+    """Return the run's folder of `nodes/<node>/logs/<log>`."""
+    return log.parents[3]
+
+
 def _size(path: Path) -> int | None:
     try:
-        with open_file(path) as file:
+        with open_file(path, root=_root(path)) as file:
             return os.fstat(file.fileno()).st_size
     except OSError:
         return None
@@ -250,7 +255,7 @@ def _stamp(line: bytes) -> datetime | None:
 def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield (the line's beginning, its whole length); a line of any length costs one chunk."""
     try:
-        opened = open_file(path)
+        opened = open_file(path, root=_root(path))
     except OSError:
         return
     with opened as file:

@@ -119,7 +119,7 @@ def _texts(folder: Path, nodes: Iterable[str], name: str, place: Place) -> dict[
 def _text(data: Path, name: str, place: Place) -> str | None:
     path = data / place.folder / name if name == EPOCHS else data / name
     try:
-        with open_file(path) as file:
+        with open_file(path, root=data.parent.parent.parent) as file:
             text = file.read(_MAX_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return None

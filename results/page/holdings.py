@@ -40,7 +40,7 @@ class Holding:
 def unread_nodes(paths: RunPaths) -> dict[str, str]:
     """Return the nodes of which something could not be read, and what that was, by their names."""
     try:
-        notes = parse_json(read_bytes(paths.record / "ingest.json"))
+        notes = parse_json(read_bytes(paths.record / "ingest.json", root=paths.root))
         if not isinstance(notes, dict):
             return {}
         noted = [(each["unit"], each["sentence"]) for each in notes["problems"]]

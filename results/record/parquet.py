@@ -45,7 +45,7 @@ def open_parquet(path: Path) -> pa.NativeFile:
         UnsafeFileError: It is no regular file, or claims more than a file of its size can hold.
         OSError, pa.ArrowException: It is damaged.
     """
-    with open_file(path) as file:
+    with open_file(path, root=path.parent.parent) as file:
         found = os.fstat(file.fileno())
         # By its number: the name may lead to another file by now.
         opened = pa.OSFile(f"/dev/fd/{file.fileno()}", "rb")

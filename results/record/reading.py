@@ -3,7 +3,8 @@
 A run folder may be a stranger's: in a shared store, out of an archive. A name in it may be a link
 that leads elsewhere, a pipe that never answers, or a file that fills the memory. So each reader
 opens a file here: no link is followed, nothing waits, only a regular file of a bounded size is
-read (man 2 open: O_NOFOLLOW, O_NONBLOCK).
+read (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder of a run may be a link, too: whoever opens a
+file below one names the run's folder, too.
 """
 
 import errno
@@ -25,6 +26,7 @@ MAX_DOTS = 32
 """Of a line of TOML: the time that a dotted key takes grows with the square of its parts."""
 _DOTTED = re.compile(rf"^(?!\s*#)(?:[^.\n]*\.){{{MAX_DOTS + 1}}}", re.MULTILINE)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
@@ -38,19 +40,50 @@ class UnsafeFileError(OSError):
         return f"{self.filename}: {self.strerror}"
 
 
-def open_file(path: Path, *, max_bytes: int | None = None) -> BinaryIO:
+def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = None) -> BinaryIO:
     """Open a regular file for reading, unbuffered data at its start.
 
     Args:
         path: Of the file; the last part of the path is no link.
         max_bytes: So large it may be; None: of any size, for who reads it piece by piece.
+        root: The run's folder: no folder between it and the file is a link either.
 
     Raises:
         FileNotFoundError: There is none.
         UnsafeFileError: It is a link, a folder, a pipe, a socket or a device, or too large.
         OSError: The system refuses otherwise.
     """
-    return os.fdopen(_opened(path, _FLAGS, max_bytes), "rb")
+    if root is None:
+        return os.fdopen(_opened(path, _FLAGS, max_bytes), "rb")
+    folder = open_folder(path.parent, root=root)
+    try:
+        return os.fdopen(_opened(path, _FLAGS, max_bytes, folder), "rb")
+    finally:
+        os.close(folder)
+
+
+def open_folder(path: Path, *, root: Path) -> int:
+    """Return a descriptor of a folder of a run, for what lies in it to be opened by name.
+
+    Args:
+        path: Of the folder.
+        root: The run's folder, or one above it: no folder below it is a link.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsafeFileError: One of them is a link, or no folder.
+    """
+    handle = os.open(root, _FOLDER)
+    for name in path.relative_to(root).parts:
+        root = root / name
+        try:
+            deeper = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+        except NotADirectoryError as linked:
+            raise UnsafeFileError(root, "a symbolic link, or no folder") from linked
+        finally:
+            os.close(handle)
+        handle = deeper
+    return handle
 
 
 def open_lock(path: Path) -> int:
@@ -63,10 +96,10 @@ def open_lock(path: Path) -> int:
     return _opened(path, _FLAGS | os.O_RDWR | os.O_CREAT, None)
 
 
-def _opened(path: Path, flags: int, max_bytes: int | None) -> int:
-    """Return the descriptor of a plain file of bounded size."""
+def _opened(path: Path, flags: int, max_bytes: int | None, folder: int | None = None) -> int:
+    """Return the descriptor of a plain file of bounded size; its folder may be open already."""
     try:
-        handle = os.open(path, flags, 0o644)
+        handle = os.open(path if folder is None else path.name, flags, 0o644, dir_fd=folder)
     except OSError as refused:
         raise _explained(path, refused) from refused
     try:
@@ -102,18 +135,18 @@ _KINDS = {
 }
 
 
-def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file; raise as `open_file`."""
-    with open_file(path, max_bytes=max_bytes) as file:
+def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES, root: Path | None = None) -> bytes:
+    """Return the content of a regular file; arguments and errors as of `open_file`."""
+    with open_file(path, max_bytes=max_bytes, root=root) as file:
         content = file.read(max_bytes + 1)  # It may grow meanwhile.
     if len(content) > max_bytes:
         raise UnsafeFileError(path, f"larger than {_size(max_bytes)}")
     return content
 
 
-def read_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+def read_text(path: Path, *, max_bytes: int = MAX_BYTES, root: Path | None = None) -> str:
     """Return the text of a regular file; raise as `open_file`, and `UnicodeDecodeError`."""
-    return read_bytes(path, max_bytes=max_bytes).decode("utf-8")
+    return read_bytes(path, max_bytes=max_bytes, root=root).decode("utf-8")
 
 
 def read_lines(path: Path) -> list[bytes]:

@@ -20,7 +20,7 @@ def seal(path: Path) -> str:
     Raises:
         OSError: The file cannot be read.
     """
-    with open_file(path) as file:
+    with open_file(path, root=path.parent.parent) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         told = int.from_bytes(file.read(_LENGTH_BYTES), "little")

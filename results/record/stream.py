@@ -108,7 +108,7 @@ class StreamTail:
             OSError, pa.ArrowException: The stream cannot be read, or is no stream of its table.
         """
         batches: list[pa.RecordBatch] = []
-        with open_file(self._path) as file:
+        with open_file(self._path, root=root_of(self._path)) as file:
             start = file.seek(self._at)
             for schema, batch in messages(file, table_of(self._path), self._schema):
                 self._schema, self._at = schema, file.tell()
@@ -118,9 +118,14 @@ class StreamTail:
         return batches, True
 
 
+def root_of(stream: Path) -> Path:
+    """Return the run's folder of a stream in `record/live`."""
+    return stream.parent.parent.parent
+
+
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the whole batches of a live stream; stop at the first that is incomplete or broken."""
-    with suppress(OSError, pa.ArrowException), open_file(path) as file:
+    with suppress(OSError, pa.ArrowException), open_file(path, root=root_of(path)) as file:
         for _, batch in messages(file, table_of(path)):
             if batch is not None:
                 yield batch

@@ -2,12 +2,14 @@
 
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 from werkzeug.exceptions import NotFound
 
 from results.index import Index, RunRow, open_index
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
+from results.record.reading import open_file
 from results.site.tallies import Tallies
 from results.store import Store
 
@@ -70,28 +72,44 @@ class Shelf:
         return row
 
     def paths(self, row: RunRow) -> RunPaths:
-        """Return a run's folder."""
-        return RunPaths(self.store.root / row.parent / row.folder)
+        """Return a run's folder.
+
+        Raises:
+            NotFound: It has become a link since the index saw it.
+        """
+        paths = RunPaths(self.root / row.parent / row.folder)
+        if paths.root.is_symlink() or paths.root.parent.is_symlink():
+            raise NotFound(f"There is no run {row.run_id} in this store.")
+        return paths
 
     def file(self, row: RunRow, relative: str) -> Path:
-        """Return a file of a run.
+        """Return a file of a run, which is there.
 
         Args:
             row: The run.
             relative: As the URL has it.
 
         Raises:
-            NotFound: There is none, it is hidden, or it lies elsewhere.
+            NotFound: As `open`.
+        """
+        with self.open(row, relative):
+            return self.root / row.parent / row.folder / relative
+
+    def open(self, row: RunRow, relative: str) -> BinaryIO:
+        """Open a file of a run; no link on the way to it from the store is followed.
+
+        Args:
+            row: The run.
+            relative: As the URL has it.
+
+        Raises:
+            NotFound: There is none, it is hidden, or lies behind a link.
         """
         parts = relative.split("/")
         if any(not part or part.startswith(".") or "\0" in part for part in parts):
             raise NotFound("There is no such file.")
-        home = self.paths(row).root
+        path = (self.root / row.parent / row.folder).joinpath(*parts)
         try:
-            path = home.joinpath(*parts).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as missing:
+            return open_file(path, root=self.root)
+        except (OSError, ValueError) as missing:
             raise NotFound("There is no such file.") from missing
-        # A run's own links may lead to other files of it, never out of it.
-        if not path.is_relative_to(home.resolve()) or not path.is_file():
-            raise NotFound("There is no such file.")
-        return path

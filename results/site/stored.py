@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import BinaryIO
 
 from flask import Blueprint, Response, send_file
 from werkzeug.exceptions import NotFound, ServiceUnavailable
@@ -23,7 +24,7 @@ from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.hidden import file_without_secrets, hides
 from results.record.paths import RunPaths
-from results.record.reading import read_bytes
+from results.record.reading import MAX_BYTES, open_folder
 from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
 from results.site.pages import page
@@ -54,19 +55,23 @@ def file(name: str, folder: str, relative: str) -> Response:
     """A file of a run."""
     row = shelf().row(name, folder)
     try:
-        path = shelf().file(row, relative)
+        opened = shelf().open(row, relative)
     except NotFound:
         paths = shelf().paths(row)
         if relative not in _MAKERS or _leads_out(paths.root):
             raise
         return _made(row, paths, relative)
-    if hides(path):
-        return _confined(_shown(path))
-    try:
-        response = send_file(path, mimetype=_type(path), as_attachment=_type(path) == _BINARY,
-                             max_age=0, etag=True)  # fmt: skip
-    except OSError as refused:
-        raise NotFound("The file cannot be read.") from refused
+    path = PurePath(relative)
+    with opened:
+        if hides(path):
+            return _confined(_shown(path, opened))
+        found = os.fstat(opened.fileno())
+        # By its number: the name may lead to another file by now.
+        response = send_file(
+            f"/dev/fd/{opened.fileno()}", download_name=path.name, mimetype=_type(path),
+            as_attachment=_type(path) == _BINARY, max_age=0,
+            etag=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
+        )  # fmt: skip
     return _confined(response, scripted=relative == TIMELINE)
 
 
@@ -74,7 +79,7 @@ def file(name: str, folder: str, relative: str) -> Response:
 def files(name: str, folder: str) -> Response:
     """The files of a run."""
     row = shelf().row(name, folder)
-    listed = sorted(_files(shelf().paths(row).root), key=lambda each: each.name)
+    listed = sorted(_files(shelf().paths(row).root, shelf().root), key=lambda each: each.name)
     return page("files.html", row=row, files=listed[:_LISTED], more=max(0, len(listed) - _LISTED))
 
 
@@ -95,19 +100,18 @@ def has_bundle(row: RunRow, paths: RunPaths) -> bool:
     return row.state == "judged" and is_plain(paths.record / "ingest.json")
 
 
-def _shown(path: Path) -> Response:
+def _shown(path: PurePath, opened: BinaryIO) -> Response:
     """Return a file of settings without the passwords and keys in it."""
-    try:
-        text = file_without_secrets(path, read_bytes(path))
-    except OSError as refused:
-        raise NotFound("The file cannot be read.") from refused
-    return Response(text, mimetype=_type(path))
+    text = opened.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise NotFound("The file is larger than any that a run writes.")
+    return Response(file_without_secrets(path, text), mimetype=_type(path))
 
 
 _BINARY = "application/octet-stream"
 
 
-def _type(path: Path) -> str:
+def _type(path: PurePath) -> str:
     suffix = path.suffix.lower()
     if suffix in _PAGES:
         return _PAGES[suffix]
@@ -170,17 +174,27 @@ def _made(row: RunRow, paths: RunPaths, name: str) -> Response:
     return _confined(Response(text, mimetype="text/html"), scripted=name == TIMELINE)
 
 
-def _files(root: Path) -> Iterator[Listed]:
-    for folder, folders, names in os.walk(root):
+def _files(root: Path, store: Path) -> Iterator[Listed]:
+    try:
+        opened = open_folder(root, root=store)
+    except OSError as gone:
+        raise NotFound("There is no such run.") from gone
+    try:
+        yield from _below(opened)
+    finally:
+        os.close(opened)
+
+
+def _below(opened: int) -> Iterator[Listed]:
+    for folder, folders, names, handle in os.fwalk(".", dir_fd=opened):
         folders[:] = [each for each in folders if not each.startswith(".")]
         for name in names:
-            path = Path(folder) / name
-            relative = path.relative_to(root).as_posix()
+            relative = (PurePath(folder) / name).as_posix()
             # A name that is no UTF-8 cannot be asked for; a link may lead anywhere.
             if name.startswith(".") or inert(relative) != relative:
                 continue
             with suppress(OSError):  # A run under way removes files.
-                found = path.lstat()
+                found = os.stat(name, dir_fd=handle, follow_symlinks=False)
                 if not stat.S_ISLNK(found.st_mode):
                     yield Listed(name=relative, size_bytes=found.st_size)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.record.reading import open_file
-from results.record.stream import STREAM_SUFFIX, messages, table_of
+from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 
 MAX_STREAMS = 512
 MAX_WORDS, OTHERS = 32, "others"
@@ -66,7 +66,8 @@ class Tallies:
 
     def _stream(self, path: Path, column: str) -> _Stream:
         known = self._streams.setdefault((str(path), column), _Stream(inode=0))
-        with suppress(OSError), open_file(path) as file:  # It may be removed this moment.
+        # It may be removed this moment.
+        with suppress(OSError), open_file(path, root=root_of(path)) as file:
             inode = os.fstat(file.fileno()).st_ino
             if known.inode != inode:
                 known = self._streams[str(path), column] = _Stream(inode)

@@ -861,3 +861,41 @@ def test_a_message_that_is_half_written_is_counted_when_it_is_whole(tmp_path: Pa
             growing.write(whole[growing.tell() : end])
         seen.add(tallies.rows(tmp_path / "live", "op_completions"))
     assert seen == {0, 100}
+
+
+@pytest.mark.parametrize("swapped", ["run", "parent"])
+def test_a_run_that_became_a_link_since_the_index_saw_it_is_none(
+    swapped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("results.site.shelf.FRESH_S", 3600.0)
+    paths = plant(tmp_path / "runs", "20261122T010000Z")
+    elsewhere = tmp_path / "log" / paths.root.name
+    elsewhere.mkdir(parents=True)
+    for name in ("shadow", "plan.toml", "report.html"):
+        (elsewhere / name).write_text("secret", encoding="utf-8")
+    client = site(tmp_path / "runs")
+    assert client.get(f"/run/{paths.run_id}/plan.toml").status_code == 200
+    there, other = (
+        (paths.root, elsewhere) if swapped == "run" else (paths.root.parent, elsewhere.parent)
+    )
+    there.rename(tmp_path / "gone")
+    there.symlink_to(other)
+    urls = [f"/run/{paths.run_id}/{name}" for name in ("shadow", "plan.toml", "report.html")]
+    for url in (*urls, f"/files/{paths.run_id}", f"/bundle/{paths.run_id}"):
+        answer = client.get(url)
+        assert answer.status_code == 404, url
+        assert b"secret" not in answer.data
+        assert b"shadow" not in answer.data
+
+
+def test_a_file_is_sent_from_where_it_was_opened(tmp_path: Path) -> None:
+    """By the name again, another file could be sent; length, etag and parts stay as they were."""
+    paths = plant(tmp_path / "runs", "20261122T010000Z")
+    (paths.root / "notes.txt").write_text("0123456789", encoding="utf-8")
+    client = site(tmp_path / "runs")
+    answer = client.get(f"/run/{paths.run_id}/notes.txt")
+    assert (answer.data, answer.headers["Content-Length"]) == (b"0123456789", "10")
+    again = {"If-None-Match": answer.headers["ETag"]}
+    assert client.get(f"/run/{paths.run_id}/notes.txt", headers=again).status_code == 304
+    part = client.get(f"/run/{paths.run_id}/notes.txt", headers={"Range": "bytes=2-4"})
+    assert (part.status_code, part.data) == (206, b"234")

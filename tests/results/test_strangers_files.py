@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,8 +15,12 @@ import pytest
 
 from checkers.ingest import read_live
 from checkers.layout import TableFile
+from cluster.files.damage import Problem
+from cluster.files.node_files import NodeFiles
 from results.environment import read_environment
 from results.nights import read_night
+from results.page.broker_logs import _lines
+from results.page.holdings import unread_nodes
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.hidden import plan_without_secrets
@@ -229,6 +234,44 @@ def test_a_table_by_a_link_is_not_read(tmp_path: Path) -> None:
     assert not TableFile("arrivals", tmp_path / "arrivals.parquet").sound
     with pytest.raises(UnsafeFileError):
         open_parquet(tmp_path / "arrivals.parquet")
+
+
+def test_no_folder_of_a_run_is_followed_that_is_a_link(tmp_path: Path) -> None:
+    private, run = RunPaths(tmp_path / "private"), RunPaths(tmp_path / "run")
+    logs = private.nodes / "n1" / "logs"
+    for folder in (private.live, private.statistics, logs, private.nodes / "n1" / "data"):
+        folder.mkdir(parents=True)
+    pq.write_table(rows_of(3), private.table("arrivals"))
+    pq.write_table(pa.table({"second": [1]}), private.statistics / "lag.parquet")
+    (private.record / "ingest.json").write_text('{"problems": [{"unit": "n1", "sentence": "x"}]}')
+    (private.nodes / "n1" / "data" / "replication-offset-checkpoint").write_text(
+        "0\n1\nlog-0 0 7\n"
+    )
+    (logs / "server.log").write_text("[2026-11-21 10:45:01,000] INFO log-0-0 truncated to 5\n")
+    with pa.ipc.new_stream(str(private.live / "polled.worker-0.arrows"), LIVE["polled"]) as writer:
+        writer.write_batch(polled(3))
+
+    def read() -> list[object]:
+        notes: list[object] = [Tallies().rows(run.live, "polled"), unread_nodes(run)]
+        stream = run.live / "polled.worker-0.arrows"
+        notes += [sum(batch.num_rows for batch in read_stream(stream))]
+        tables = RunTables(run)
+        notes += [tables.record("arrivals").num_rows, tables.statistics("lag").num_rows]
+        problems: list[Problem] = []
+        files = NodeFiles(root=run.nodes / "n1", node="n1", snapshot="", problems=problems)
+        notes += [files.offsets("replication-offset-checkpoint")]
+        return [*notes, list(_lines(run.nodes / "n1" / "logs" / "server.log"))]
+
+    run.root.mkdir()
+    nothing = read()
+    assert not any(nothing)
+    for folder in (private.record, private.statistics, private.nodes):
+        (run.root / folder.name).symlink_to(folder)
+    assert read() == nothing
+    for folder in (private.record, private.statistics, private.nodes):
+        (run.root / folder.name).unlink()
+        shutil.copytree(folder, run.root / folder.name)
+    assert all(read()), "all of it is there to be read"
 
 
 def test_a_file_that_was_within_bounds_is_looked_at_again_once_it_changed(tmp_path: Path) -> None:
