@@ -2,8 +2,9 @@
 
 Anybody may have written them. Forty kilobytes of Parquet can stand for gigabytes: rows that repeat
 one value, pages that zstd has shrunk thirty thousand times. So what the end of a file claims is
-compared with the file's size, and so is what each page claims. A file that a run wrote has about
-one row a byte at most, and shrinks tenfold.
+compared with the bytes of its columns, and so is what each page claims. A file that a run wrote has
+about one row a byte at most, and shrinks tenfold. What lies between the columns counts for nothing:
+zeros there take no room in an archive, or a hole none on a disk.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -24,7 +25,7 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 8
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Rows and bytes that a file of any size may stand for, and how many more for each of its bytes."""
+"""Rows and bytes that any file may stand for, and how many more for each byte of its columns."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
 """Of a column of texts, when each row has its own."""
@@ -99,24 +100,42 @@ def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
     rows = [group.num_rows for group in groups]
     if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
         raise UnsafeFileError(path, "a table without the rows that it claims")
-    if sum(rows) > SPARE_ROWS + ROWS_A_BYTE * size:
-        raise UnsafeFileError(path, f"a table of {sum(rows)} rows in {size} bytes")
     # A group without rows has no page of data, and no page of it is read.
     parts = [
         [each.column(at) for at in range(each.num_columns)] for each in groups if each.num_rows
     ]
-    _see_columns(path, file, [column for columns in parts for column in columns], size)
+    columns = [column for columns in parts for column in columns]
+    packed = _packed_bytes(path, columns, size)
+    if sum(rows) > SPARE_ROWS + ROWS_A_BYTE * packed:
+        raise UnsafeFileError(path, f"a table of {sum(rows)} rows in {packed} bytes")
+    _see_columns(path, file, columns, packed)
+
+
+def _packed_bytes(path: Path, columns: Sequence[pq.ColumnChunkMetaData], size: int) -> int:
+    """Return how many bytes the columns have in their file."""
+    extents = sorted(_extent(column) for column in columns)
+    ends = [end for _, end in extents]
+    apart = all(start >= end for (start, _), end in zip(extents[1:], ends, strict=False))
+    if any(start > end for start, end in extents) or not apart or max(ends, default=0) > size:
+        raise UnsafeFileError(path, "a table whose columns lie over each other")
+    return sum(end - start for start, end in extents)
+
+
+def _extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return where a part of a column begins and ends in its file."""
+    at = column.data_page_offset
+    first = column.dictionary_page_offset
+    if column.has_dictionary_page and first is not None and 0 < first < at:
+        at = first
+    return at, at + column.total_compressed_size
 
 
 def _see_columns(
     path: Path, file: BinaryIO, columns: Sequence[pq.ColumnChunkMetaData], size: int
 ) -> None:
-    """Compare what the columns and their pages claim with the size of their file."""
+    """Compare what the columns and their pages claim with the bytes that they have."""
     if unknown := {column.compression for column in columns} - _CODECS:
         raise UnsafeFileError(path, f"a table shrunk by {min(unknown)}")
-    packed = [column.total_compressed_size for column in columns]
-    if min(packed, default=0) < 0 or sum(packed) > size:
-        raise UnsafeFileError(path, "a table whose columns lie over each other")
     unpacked = 0
     values: dict[str, int] = {}
     for column in columns:
@@ -132,16 +151,14 @@ def _see_columns(
 
 def _pages(path: Path, file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[PageHeader]:
     """Yield what each page of a part of a column says of itself."""
-    at = column.data_page_offset
-    first = column.dictionary_page_offset
-    if column.has_dictionary_page and first is not None and 0 < first < at:
-        at = first
-    end = at + column.total_compressed_size
+    at, end = _extent(column)
     while 0 < at < end:
         data = os.pread(file.fileno(), min(_HEADER_BYTES, end - at), at)
         try:
             page = page_header(data)
         except ValueError as broken:
             raise UnsafeFileError(path, f"a table with a broken page ({broken})") from broken
-        yield page
         at += page.header_bytes + page.packed_bytes
+        if at > end:
+            raise UnsafeFileError(path, "a table with a page that ends outside of its column")
+        yield page

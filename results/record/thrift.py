@@ -1,7 +1,9 @@
 """Headers of Parquet pages, in Thrift's compact protocol: how large each page says it is.
 
 Arrow believes them: it makes room for as many bytes as a header names. The footer's own sums need
-not agree, so the headers are what has to be looked at.
+not agree, so the headers are what has to be looked at. Arrow skips a field of another type than its
+own, takes the last of two with one number, and cuts numbers off at their width. What it could read
+otherwise than we do is refused.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -11,12 +13,21 @@ from dataclasses import dataclass
 
 MAX_DEPTH = 8
 """Of structures in a header: Parquet has three."""
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
-_NUMBERS = frozenset({4, 5, 6})
+_TRUE, _FALSE, _BYTE, _I32, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 5, 7, 8, 12
+_NUMBERS = {4: 1 << 15, _I32: 1 << 31, 6: 1 << 63}
+"""Kinds of whole numbers, and what each has to lie below."""
+_MAX_FIELD = (1 << 15) - 1
+_SIZES_DEPTH = 2
+"""Above it all whole numbers are of 32 bits: sizes and counts, never statistics."""
 _VARINT_BYTES, _GOES_ON = 10, 0x80
 """Of a number: how many bytes at most, and the bit of all but its last."""
 _UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
 """Fields of `PageHeader`; the first field of the three structures is the number of values."""
+_KIND_OF = {
+    (0, _UNPACKED): _I32, (0, _PACKED): _I32, (1, 1): _I32,
+    (0, _DATA): _STRUCT, (0, _DICTIONARY): _STRUCT, (0, _DATA_2): _STRUCT,
+}  # fmt: skip
+"""By depth and field: their types. Each structure in a header begins with a number of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +71,31 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise ValueError("the header of a page is nested too deep")
         numbers: dict[tuple[int, ...], int] = {}
-        field = 0
+        field, fields = 0, set[int]()
         while byte := self._byte():
             field = field + (byte >> 4) if byte >> 4 else _signed(self._varint())
+            if field in fields or not 0 < field <= _MAX_FIELD:
+                raise ValueError("the header of a page has a field twice, or one that there is not")
+            fields.add(field)
             kind = byte & 0xF
+            if (depth, field) in _KIND_OF and kind != _KIND_OF[depth, field]:
+                raise ValueError("the header of a page has a field of another type")
             if kind in _NUMBERS:
-                numbers[(field,)] = _signed(self._varint())
+                numbers[(field,)] = self._number(kind, depth)
             elif kind == _STRUCT:
                 inner = self.structure(depth + 1)
                 numbers |= {(field, *way): number for way, number in inner.items()}
             elif kind not in {_TRUE, _FALSE}:
                 self._skip(kind)
         return numbers
+
+    def _number(self, kind: int, depth: int) -> int:
+        number = _signed(self._varint())
+        if (depth < _SIZES_DEPTH and kind != _I32) or not -_NUMBERS[kind] <= number < _NUMBERS[
+            kind
+        ]:
+            raise ValueError("the header of a page has a number of another width")
+        return number
 
     def _skip(self, kind: int) -> None:
         """Skip a value that no header's size depends on; pages have no lists, sets or maps."""

@@ -33,6 +33,7 @@ from results.record.steps import load_steps
 from results.record.story import load_story
 from results.record.stream import StreamTail, read_stream
 from results.record.tables import LIVE, TABLES
+from results.record.thrift import page_header
 from results.record.topics import load_topics
 from results.site.tallies import Tallies
 from results.tables import RunTables, read_table
@@ -190,7 +191,43 @@ def another_codec(path: Path) -> None:
     pq.write_table(rows_of(3), path, compression="brotli")
 
 
-BOMBS = [rows_without_end, page_without_end, text_in_every_row, another_codec]
+def zeros_in_between(path: Path) -> None:
+    """Take no room in an archive, and none on a disk as a hole."""
+    rows_without_end(path)
+    data = path.read_bytes()
+    end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    with path.open("wb") as file:
+        file.write(data[:end])
+        file.seek(60 << 20)
+        file.write(data[end:])
+
+
+def size_told_twice(path: Path) -> None:
+    """The true one, and then one of a type that Arrow skips."""
+    table = pa.table({"op_id": pa.array(["x" * (80 << 20)])})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
+    data = path.read_bytes()
+    column = pq.read_metadata(path).row_group(0).column(0)
+    at = column.data_page_offset
+    header = page_header(data[at : at + 64])
+    behind = at + header.header_bytes
+    small = bytes([0x06, 0x04, 0xD0, 0x0F])  # A field of type i64, its number 2, its value 1000.
+    disguised = data[at : behind - 1] + small + b"\0"
+    foot = -8 - int.from_bytes(data[-8:-4], "little")
+    sizes = (column.total_compressed_size, column.total_compressed_size + len(small))
+    told, tells = (varint(2 * size) for size in sizes)
+    end = data[foot:].replace(told, tells)
+    assert len(told) == len(tells)
+    path.write_bytes(data[:at] + disguised + data[behind:foot] + end)
+
+
+def varint(number: int) -> bytes:
+    low, high = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + varint(high) if high else bytes([low])
+
+
+BOMBS = [rows_without_end, page_without_end, text_in_every_row, another_codec, zeros_in_between,
+         size_told_twice]  # fmt: skip
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -200,7 +237,7 @@ def test_15_to_17_a_bomb_of_parquet_is_refused_before_it_is_decoded(
     paths = RunPaths(tmp_path)
     paths.record.mkdir()
     bomb(paths.table("arrivals"))
-    assert paths.table("arrivals").stat().st_size < 1 << 20
+    assert paths.table("arrivals").stat().st_blocks * 512 < 1 << 20
     before = pa.total_allocated_bytes()
     with pytest.raises(StoreError, match=r"cannot be read"):
         read_table(paths, "arrivals")
@@ -216,6 +253,58 @@ def test_a_judge_takes_a_bomb_for_a_damaged_table(
 ) -> None:
     bomb(tmp_path / "arrivals.parquet")
     assert not TableFile("arrivals", tmp_path / "arrivals.parquet").sound
+
+
+def test_a_table_with_zeros_in_between_is_read(tmp_path: Path) -> None:
+    """Only what its columns stand for counts."""
+    file = tmp_path / "arrivals.parquet"
+    pq.write_table(rows_of(3), file)
+    data = file.read_bytes()
+    end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(data[:end] + bytes(5_000) + data[end:])
+    assert TableFile("arrivals", file).sound
+
+
+HEADER = bytes([0x15, 0x00, 0x15, 0x10, 0x15, 0x10, 0x2C, 0x15, 0x04, 0x00, 0x00])
+"""Of a page: its type, unpacked and packed 8 bytes, and as field 5 a structure with 2 values."""
+
+
+def test_a_header_of_a_page_is_read() -> None:
+    page = page_header(HEADER)
+    assert (page.unpacked_bytes, page.packed_bytes, page.values) == (8, 8, 2)
+
+
+@pytest.mark.parametrize("header", [
+    HEADER[:-1] + bytes([0x05, 0x04, 0x02, 0x00]),  # A size twice, and less the second time.
+    HEADER[:-1] + bytes([0x06, 0x0C, 0x02, 0x00]),  # A whole number of 64 bits.
+    HEADER[:-1] + bytes([0x05]) + varint(2 * ((1 << 16) + 2)) + bytes([0x02, 0x00]),
+    bytes([0x05, 0x03, 0x02]) + HEADER,  # A field below 0.
+    bytes([0x15, 0x00, 0x16, 0x10, *HEADER[4:]]),  # A size of another type.
+    bytes([0x15, 0x00, 0x15]) + varint(2 * ((1 << 32) + 8)) + HEADER[4:],  # Cut off, it is 8.
+    HEADER[:6] + bytes([0x28, 0x01, 0x61, 0x00]),  # A text where the number of values is.
+    HEADER[:7] + bytes([0x16, 0x04, 0x00, 0x00]),  # The number of values is of another type.
+])  # fmt: skip
+def test_a_header_that_arrow_reads_otherwise_is_refused(header: bytes) -> None:
+    with pytest.raises(ValueError, match="the header of a page has"):
+        page_header(header)
+
+
+def test_a_page_ends_in_its_column(tmp_path: Path) -> None:
+    """Else the pages behind it would be seen by nobody but Arrow."""
+    file = tmp_path / "arrivals.parquet"
+    pq.write_table(pa.table({"a": [1, 2]}), file, use_dictionary=False, write_statistics=False,
+                   compression="none")  # fmt: skip
+    open_parquet(file).close()
+    data = file.read_bytes()
+    at = pq.read_metadata(file).row_group(0).column(0).data_page_offset
+    header = page_header(data[at : at + 64])
+    told = bytes([0x15, *varint(2 * header.packed_bytes)])
+    longer = bytes([0x15, *varint(2 * header.packed_bytes + 2)])
+    place = data.rindex(told, at, at + header.header_bytes)
+    assert len(told) == len(longer)
+    file.write_bytes(data[:place] + longer + data[place + len(told) :])
+    with pytest.raises(UnsafeFileError, match="ends outside of its column"):
+        open_parquet(file)
 
 
 def test_a_long_text_in_each_row_costs_a_judge_nothing(tmp_path: Path) -> None:
