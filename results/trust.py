@@ -196,7 +196,7 @@ def refuse_nights_unless_own(folder: Path) -> None:
 
 
 def others_of(folder: Path) -> str:
-    """Return who else than the caller and root can write a folder, or what is in it.
+    """Return who else than the caller and root can write a folder or what is in it, or swap it.
 
     Args:
         folder: One that programs are taken from, a link or not.
@@ -204,8 +204,9 @@ def others_of(folder: Path) -> str:
     Returns:
         A user's name, or "everybody". Empty: nobody, or there is no such folder.
     """
+    above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
-        if others := _others(folder.stat()):
+        if others := _others(folder.stat()) or next(filter(None, map(_swappers, above)), ""):
             return others
     except OSError:
         return ""
@@ -218,6 +219,23 @@ def others_of(folder: Path) -> str:
             if others := _others(found):
                 return others
     return ""
+
+
+def is_closed(path: Path) -> bool:
+    """Tell whether nobody but the caller and root owns or can write a file or folder, link or not.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    return not _others(path.stat())
+
+
+def _swappers(folder: Path) -> str:
+    """Return who else can put another folder in the place of one in a folder."""
+    found = folder.stat()
+    # Where it is sticky, only who owns what is in it (man 1 chmod), and that is looked at, too.
+    sticky = found.st_mode & stat.S_ISVTX and found.st_uid in (os.geteuid(), 0)
+    return "" if sticky else _others(found)
 
 
 def _others(found: os.stat_result) -> str:

@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster.protocol import UserError
@@ -16,17 +16,19 @@ LOCK_TIMEOUT_S = 900.0
 
 
 def cache_folder() -> Path:
-    """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; it need not exist.
+    """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; made, if it can be.
 
     Raises:
         UserError: There is neither: `HOME` is not set, and the user has no home folder. Or somebody
             else can write it: what lies there is run.
     """
     folder = _folder()
+    with suppress(OSError):  # First, so that nobody makes it between the look and its use.
+        folder.mkdir(parents=True, exist_ok=True)
     if others := others_of(folder):
         raise UserError(
             f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a folder"
-            " of yours, or make it yours (chown -R, chmod -R go-w)"
+            " of yours, or make it and the folders above it yours (chown -R, chmod -R go-w)"
         )
     return folder
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from results.index.rows import RunRow, RunState
+from results.trust import is_closed
 
 ROWS_VERSION = 9
 """Raise it whenever a row of the same columns would come out otherwise."""
@@ -42,7 +43,13 @@ SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES}".encode()) >> 1
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an index; a damaged one is removed, one that cannot be written is made in memory."""
+    """Open an index; a damaged or foreign one is removed, and made anew.
+
+    It is made in memory if it cannot be written, or if others can write its folder: they could put
+    rows of theirs into it, by a journal that SQLite would take for its own.
+    """
+    if not _is_closed(path.parent):
+        return _prepared(_connection(":memory:"))
     with contextlib.suppress(sqlite3.Error, OSError):
         return _opened(path)
     with contextlib.suppress(sqlite3.Error, OSError):
@@ -58,7 +65,7 @@ def remove(path: Path) -> None:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    if any(_leads_out(path.with_name(path.name + suffix)) for suffix in _BESIDE):
+    if not all(_is_ours(path.with_name(path.name + suffix)) for suffix in _BESIDE):
         raise sqlite3.OperationalError("it is no file of ours")
     connection = _connection(path)
     try:
@@ -68,11 +75,18 @@ def _opened(path: Path) -> sqlite3.Connection:
         raise
 
 
-def _leads_out(path: Path) -> bool:
-    """Tell whether a file is a link, or no file: SQLite would write whatever it leads to."""
+def _is_ours(path: Path) -> bool:
+    """Tell whether a file is none yet, or no link and nobody else's: what it says is believed."""
     try:
-        return not stat.S_ISREG(path.lstat().st_mode)
+        return stat.S_ISREG(path.lstat().st_mode) and is_closed(path)
     except FileNotFoundError:
+        return True
+
+
+def _is_closed(folder: Path) -> bool:
+    try:
+        return is_closed(folder)
+    except OSError:
         return False
 
 

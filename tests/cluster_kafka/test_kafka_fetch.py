@@ -464,3 +464,29 @@ def test_a_cache_of_root_s_is_taken_by_everybody(
     fetch(repository)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     fetch(repository)
+
+
+@pytest.mark.parametrize(
+    "whose", ["open", pytest.param("foreign", marks=pytest.mark.needs("root"))]
+)
+def test_13_nothing_is_taken_from_a_cache_that_somebody_else_can_swap(
+    whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = tmp_path / "above"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(above / "mine"))
+    folder = cache_folder()
+    assert folder.is_dir(), "else another could make it after the look"
+    if whose == "open":
+        above.chmod(0o777)
+    else:
+        os.chown(above, 65534, -1)
+    with pytest.raises(UserError, match=r"can put any program into the cache .*folders above it"):
+        cache_folder()
+    os.chown(above, os.geteuid(), -1)
+    above.chmod(0o1777)
+    assert cache_folder() == folder, "as in /tmp: only its owner can rename it"
+    (tmp_path / "link").symlink_to(above / "mine")
+    above.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    with pytest.raises(UserError, match="everybody can put any program"):
+        cache_folder()

@@ -1,5 +1,6 @@
 """The index is a cache: it says what the folders say, whatever happened to it or to them."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from results.store import Store, lock_run
 from results.verdict_json import write_verdict
 from tests.results.planted import anomaly, judgement, night_of, plant, planted_sample
 
+AS_ROOT = pytest.mark.needs("root")
 NIGHTS = ("20261120T010000Z", "20261121T010000Z", "20261122T010000Z")
 
 
@@ -303,3 +305,40 @@ def test_samples_are_rows_like_all_others(store: Store) -> None:
     assert dict(story.faults) == {"cut": 1, "kill": 2}
     assert (loss.nemesis, dict(loss.faults)) == ("isolate", {"isolate": 2})
     assert loss.signature_sentence == ("Acknowledged writes were lost, with acks=1, under isolate.")
+
+
+def forged(store: Store) -> Path:
+    """Have the index say of an invalid run that all is well, as whoever can write it could."""
+    with opened(store) as index:
+        assert [row.verdict for row in index.runs()] == ["invalid"]
+    file = store.root / FILE_NAME
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE runs SET verdict = 'valid', sentence = 'All is well'")
+    return file
+
+
+@pytest.mark.parametrize("whose", ["open", pytest.param("foreign", marks=AS_ROOT)])
+def test_what_an_index_says_that_others_can_write_is_not_believed(whose: str, store: Store) -> None:
+    plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()})
+    file = forged(store)
+    with opened(store) as index:
+        assert [row.verdict for row in index.runs()] == ["valid"], "one's own is believed"
+    if whose == "open":
+        file.chmod(0o666)
+    else:
+        os.chown(file, 65534, 65534)
+    with opened(store) as index:
+        assert [row.verdict for row in index.runs()] == ["invalid"]
+    assert file.stat().st_uid == os.geteuid()
+    assert not file.stat().st_mode & 0o022
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_no_index_is_kept_where_others_can_put_a_journal_beside_it(mode: int, store: Store) -> None:
+    plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()})
+    file = forged(store)
+    store.root.chmod(mode)
+    before = file.read_bytes()
+    with opened(store) as index:
+        assert [row.verdict for row in index.runs()] == ["invalid"]
+    assert file.read_bytes() == before
