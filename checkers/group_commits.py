@@ -176,7 +176,7 @@ def labels(group: Group, answer: Answer) -> Labels:
     """
     facts = group.facts
     taken = _taken_by_disks(facts, answer.last_ns)
-    copies = int(facts.plan.broker.get(_COPIES, min(3, facts.plan.nodes)))
+    copies = facts.plan.internal_copies(_COPIES)
     sure = {
         loss.excuse
         for losses in taken

@@ -141,7 +141,7 @@ def _unproven(group: Group, stuck: Stuck) -> str:
 def _labels(group: Group, stuck: Stuck) -> Labels:
     lost, plan = group.facts.disk_losses, group.facts.plan
     hit = frozenset[str]().union(*(each.nodes for each in lost))
-    copies = int(plan.broker.get(_COPIES, min(3, plan.nodes)))
+    copies = plan.internal_copies(_COPIES)
     excuses = {each.excuse for each in lost} if len(hit) >= min(copies, plan.replication) else set()
     # The coordinators' own partitions are elected as ours are, and nobody records those elections.
     elsewhere = plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)

@@ -53,6 +53,8 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "groups": {"name": "groups"},
 }
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
+_DIGITS = 18
+"""Of a number in a setting: Java's longest has nineteen."""
 
 
 class Plan(Part):
@@ -262,8 +264,7 @@ class Plan(Part):
         Its timeout, the interval in which the coordinator looks for those that are over it, and
         time to write the markers.
         """
-        interval_ms = self.broker.get(ABORT_INTERVAL, "1000")
-        interval_s = int(interval_ms) / 1000 if interval_ms.isdecimal() else 0
+        interval_s = (number_of(self.broker.get(ABORT_INTERVAL, "1000")) or 0) / 1000
         return self.transaction_timeout_s + interval_s + MARKERS_S
 
     @property
@@ -283,7 +284,7 @@ class Plan(Part):
     @property
     def keeps_producer_ids(self) -> bool:
         """Whether the topics' message format has producer ids, as v2 of Kafka 0.11 (KIP-98)."""
-        written = re.match(r"(\d+)\.(\d+)", self.broker.get(MESSAGE_FORMAT, ""))
+        written = re.match(r"(\d{1,9})\.(\d{1,9})", self.broker.get(MESSAGE_FORMAT, ""))
         return written is None or tuple(map(int, written.groups())) >= FIRST_WITH_PRODUCER_IDS
 
     @property
@@ -322,14 +323,28 @@ class Plan(Part):
     @property
     def least_insync(self) -> int:
         """So many replicas hold a record at least before it is acknowledged with acks=all."""
-        told = (each.get("min.insync.replicas", "") for each in self.settings)
-        return min([self.min_insync, *(int(number) for number in told if number.isdecimal())])
+        told = (number_of(each.get("min.insync.replicas", "")) for each in self.settings)
+        return min([self.min_insync, *(each for each in told if each is not None)])
+
+    def internal_copies(self, setting: str) -> int:
+        """Return how many replicas an internal topic has.
+
+        Args:
+            setting: Of a broker, which says so: `offsets.topic.replication.factor`.
+        """
+        told = number_of(self.broker.get(setting, ""))
+        return min(3, self.nodes) if told is None else told
 
     @property
     def unclean_elections(self) -> bool:
         """Whether the brokers were told to elect leaders from outside of the ISR."""
         name = "unclean.leader.election.enable"
         return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
+
+
+def number_of(setting: str) -> int | None:
+    """Return the whole number that a broker's setting says; None: it is another text, or longer."""
+    return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
 
 
 def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:

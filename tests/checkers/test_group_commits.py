@@ -192,6 +192,17 @@ def test_an_offsets_topic_with_one_replica_loses_with_one_disk() -> None:
     assert found(LOST, on).anomalies[0].excuses == ("power-loss",)
 
 
+@pytest.mark.parametrize("told", ["x", "", "1.5", "9" * 5000])
+def test_a_setting_may_be_any_text_in_a_plan_of_a_stranger(told: str) -> None:
+    plan = {"broker": {"offsets.topic.replication.factor": told}}
+    rows = [commit(9, 1, op=1), fetch(4, 5)]
+    one, all_ = ((loss("n2"),), tuple(loss(node) for node in ("n1", "n2", "n3")))
+    for losses in (one, all_):
+        by_default = found(LOST, group(about(disk_losses=losses), commits=rows)).anomalies
+        of_text = found(LOST, group(about(plan=plan, disk_losses=losses), commits=rows)).anomalies
+        assert [each.excuses for each in of_text] == [each.excuses for each in by_default]
+
+
 def test_an_unclean_election_excuses_where_something_happened() -> None:
     plan = {"broker": {"unclean.leader.election.enable": "true"}}
     stones = (Milestone(name="main", at_ns=0, detail={}),)

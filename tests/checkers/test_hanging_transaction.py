@@ -157,6 +157,14 @@ def power_lost(*nodes: str) -> tuple[DiskLoss, ...]:
         ),
         (
             about(
+                plan={**TXN, "broker": {"transaction.state.log.replication.factor": "x"}},
+                disk_losses=power_lost("n1", "n2", "n3"),
+            ),
+            [],
+            (("power-loss",), ()),  # As by default: a plan may say any text.
+        ),
+        (
+            about(
                 plan={**TXN, "broker": {"transaction.state.log.replication.factor": "1"}},
                 disk_losses=power_lost("n1"),
             ),
