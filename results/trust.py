@@ -17,6 +17,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from results.record.atomic import StoreError, store_error
@@ -144,7 +145,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 def is_own_file(path: Path) -> bool:
     """Tell whether a file that a user keeps, link or not, is the caller's or root's alone."""
     try:
-        return _is_own(path.stat())
+        return _is_own(path.stat(), path)
     except OSError:
         return False
 
@@ -157,7 +158,7 @@ def read_own_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
         OSError, UnicodeDecodeError: As `results.record.reading.read_text`.
     """
     with open_file(path.resolve(), max_bytes=max_bytes) as file:
-        if not _is_own(os.fstat(file.fileno())):
+        if not _is_own(os.fstat(file.fileno()), file.fileno()):
             raise PermissionError(
                 errno.EPERM,
                 "it can be a stranger's: make it yours (chown), and writable by you only"
@@ -167,9 +168,9 @@ def read_own_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
         return file.read(max_bytes).decode("utf-8")
 
 
-def _is_own(found: os.stat_result) -> bool:
+def _is_own(found: os.stat_result, at: Path | int) -> bool:
     whose = found.st_uid in (os.geteuid(), 0)
-    return stat.S_ISREG(found.st_mode) and whose and not _open_to(found)
+    return stat.S_ISREG(found.st_mode) and whose and not _open_to(found, at)
 
 
 def refuse_nights_unless_own(folder: Path) -> None:
@@ -206,17 +207,20 @@ def others_of(folder: Path) -> str:
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
-        if others := _others(folder.stat()) or next(filter(None, map(_swappers, above)), ""):
+        if others := _others(folder.stat(), folder) or next(
+            filter(None, map(_swappers, above)), ""
+        ):
             return others
     except OSError:
         return ""
     for where, folders, files in os.walk(folder):
         for name in (*folders, *files):
             try:
-                found = Path(where, name).lstat()
+                path = Path(where, name)
+                others = _others(path.lstat(), path)
             except FileNotFoundError:  # Another process's scratch.
                 continue
-            if others := _others(found):
+            if others:
                 return others
     return ""
 
@@ -227,7 +231,7 @@ def is_closed(path: Path) -> bool:
     Raises:
         FileNotFoundError: There is none.
     """
-    return not _others(path.stat())
+    return not _others(path.stat(), path)
 
 
 def _swappers(folder: Path) -> str:
@@ -235,13 +239,13 @@ def _swappers(folder: Path) -> str:
     found = folder.stat()
     # Where it is sticky, only who owns what is in it (man 1 chmod), and that is looked at, too.
     sticky = found.st_mode & stat.S_ISVTX and found.st_uid in (os.geteuid(), 0)
-    return "" if sticky else _others(found)
+    return "" if sticky else _others(found, folder)
 
 
-def _others(found: os.stat_result) -> str:
+def _others(found: os.stat_result, at: Path) -> str:
     if found.st_uid not in (os.geteuid(), 0):
         return _name(found.st_uid)
-    return "everybody" if not stat.S_ISLNK(found.st_mode) and _open_to(found) else ""
+    return "everybody" if not stat.S_ISLNK(found.st_mode) and _open_to(found, at) else ""
 
 
 def confined(folder: Path, relative: str) -> Path | None:
@@ -298,23 +302,42 @@ def _distrust(path: Path, root: Path) -> str:
         return f"{where} is {what}, which no run makes; remove it"
     if found.st_uid != os.geteuid():
         return f"{where} belongs to {_name(found.st_uid)}; remove it, or take it over (chown -R)"
-    return f"others can write {where}; type: chmod -R go-w {root}" if _open_to(found) else ""
+    open_ = _open_to(found, path)
+    return f"others can write {where}; type: chmod -R go-w {root}" if open_ else ""
 
 
-def _open_to(found: os.stat_result) -> bool:
-    """Tell whether others than the owner can write a file."""
+def _open_to(found: os.stat_result, at: Path | int | None = None) -> bool:
+    """Tell whether others than the owner can write a file.
+
+    Args:
+        found: What the file is.
+        at: Its path or descriptor, so that an access control list of it is seen.
+    """
     if found.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_private(found)
+    if not found.st_mode & stat.S_IWGRP:
+        return False  # It bounds what a list grants (man 5 acl).
+    return not _is_private(found.st_uid, found.st_gid) or _has_list(at)
 
 
-def _is_private(found: os.stat_result) -> bool:
-    """Tell whether a file's group has no other member: many systems give each user such a group."""
+def _has_list(at: Path | int | None) -> bool:
+    """Tell whether an access control list names more users or groups than a file's own."""
     try:
-        user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+        return at is not None and bool(os.getxattr(at, "system.posix_acl_access"))
+    except OSError:  # There is none, or the file system has none.
+        return False
+
+
+@cache
+def _is_private(uid: int, gid: int) -> bool:
+    """Tell whether a user's group has no other member: many systems give each user such a group."""
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return False
-    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    own = group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    # Whose first group it is stands with the user alone (man 5 group).
+    return own and all(each.pw_gid != gid or each.pw_uid == uid for each in pwd.getpwall())
 
 
 def _name(uid: int) -> str:
