@@ -207,12 +207,11 @@ def others_of(folder: Path) -> str:
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
-        if others := _others(folder.stat(), folder) or next(
-            filter(None, map(_swappers, above)), ""
-        ):
-            return others
+        known = [_others(folder.stat(), folder), *map(_swappers, above)]
     except OSError:
         return ""
+    if any(known):
+        return next(filter(None, known))
     for where, folders, files in os.walk(folder):
         for name in (*folders, *files):
             try:

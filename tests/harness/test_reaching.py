@@ -65,7 +65,7 @@ def test_a_strangers_plan_that_stays_within_its_run_is_taken(tmp_path: Path) -> 
 def test_repro_has_what_a_run_reaches_beyond_it_said_again(
     values: dict[str, str], key: str
 ) -> None:
-    plan = plan_from(values)
+    plan = plan_from(dict(values))
     with pytest.raises(PlanError, match=f"of log/7 can be a stranger's, and its {key} reach"):
         said_again(plan, {"hosts": None, "image": None, "clients": None}, run_id="log/7")
     assert said_again(plan, {key: values[key]}, run_id="log/7") == plan
