@@ -258,14 +258,14 @@ def test_two_runs_stand_side_by_side(client: FlaskClient) -> None:
 
 def test_large_plans_are_compared_on_a_page_of_a_bearable_size(tmp_path: Path) -> None:
     left, right = (plant(tmp_path, f"2026112{day}T010000Z") for day in (1, 2))
-    many = "".join(f'"k{number}" = "{"v" * 2_000}"\n' for number in range(400))
+    many = "".join(f'"k{number}" = "{"v" * 600}"\n' for number in range(400))
     with right.plan.open("a", encoding="utf-8") as plan:
-        plan.write(f"\n[more]\n{many}\n{'.'.join(['deep'] * 3000)} = 1\n")
+        plan.write(f"\n[more]\n{many}\n{'.'.join(['deep'] * 30)} = 1\n")
     page = text_of(site(tmp_path), f"/compare?left={left.run_id}&right={right.run_id}")
     assert len(page) < 1_000_000
     words = words_of(page)
     assert "And 101 more." in words
-    assert "(1,500 more characters)" in words
+    assert "(100 more characters)" in words
 
 
 def test_files_are_served_as_what_they_are_and_nothing_more(client: FlaskClient) -> None:
