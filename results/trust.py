@@ -279,7 +279,7 @@ def is_own(paths: RunPaths) -> bool:
 def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
     """Refuse a run that others can rename: they could put a link in its place at any moment."""
     found = folder.stat()
-    if _open_to(found) and not found.st_mode & stat.S_ISVTX:
+    if _open_to(found, folder) and not found.st_mode & stat.S_ISVTX:
         raise UntrustedRunError(
             f"{paths.run_id} is left alone: others can replace what lies in {folder}; type:"
             f" chmod +t {shlex.quote(str(folder))}"
