@@ -48,7 +48,7 @@ class _Answer(NamedTuple):
     """A broker acknowledged a value.
 
     Attributes:
-        alone: Whether the leader was the whole ISR.
+        isr: The ISR that the leader knew then.
     """
 
     at_ns: int
@@ -56,7 +56,7 @@ class _Answer(NamedTuple):
     epoch: int
     offset: int
     value: int
-    alone: bool
+    isr: frozenset[int]
 
 
 class Ledger:
@@ -109,13 +109,15 @@ class Ledger:
             by_value[each.value].append(each)
         for row in sends:
             value, until_ns, offset = row["value"], row["complete_ns"], row["offset"]
+            sent_ns = row["invoke_ns"]
+            if isinstance(value, int) and isinstance(sent_ns, int):
+                truth.sent_ns[value] = sent_ns
             if row["acked"] and isinstance(value, int) and isinstance(until_ns, int):
                 told = [each for each in by_value[value] if each.at_ns <= until_ns
                         and offset in {None, each.offset}]  # fmt: skip
                 last = max(told, key=lambda each: each.at_ns)
                 truth.acknowledged[value] = (last.broker, last.epoch, last.offset)
-                if last.alone:
-                    truth.alone.add(value)
+                truth.in_sync[value] = last.isr
         truth.final = {node: dict(enumerate(log)) for (node, where), log in self.logs.items()
                        if where == place}  # fmt: skip
         return truth
@@ -244,6 +246,6 @@ class _Seen:
                 state = self._node.replicas.partitions[place].state
                 self._ledger.answered(place, [
                     _Answer(at_ns=self._now, broker=self._number, epoch=state.leader_epoch,
-                            offset=offset, value=value, alone=state.isr == (self._number,))
+                            offset=offset, value=value, isr=frozenset(state.isr))
                     for offset, value in enumerate(asked[place], each.base_offset)
                 ])  # fmt: skip
