@@ -76,6 +76,7 @@ class Ledger:
         self.truths: defaultdict[str, Truth] = defaultdict(Truth)
         self.led: set[tuple[str, int]] = set()
         self._answers: defaultdict[str, list[_Answer]] = defaultdict(list)
+        self._states: defaultdict[str, dict[int, PartitionImage]] = defaultdict(dict)
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
     def over(self, boots: Mapping[int, Boot]) -> dict[int, Boot]:
@@ -96,6 +97,17 @@ class Ledger:
     def values(self, node: str, place: str) -> frozenset[int]:
         """Return the values in a replica's log."""
         return frozenset(value for _, value in self.logs[node, place] if value is not None)
+
+    def changed(self, place: str, state: PartitionImage) -> None:
+        """Note a partition's state as the controllers decided it."""
+        self._states[place][state.partition_epoch] = state
+
+    def _isr_before(self, place: str, epoch: int) -> frozenset[int] | None:
+        """Return the ISR just before an election; None if no node's image had just that state."""
+        states = self._states[place]
+        mine = [at for at, each in states.items() if each.leader_epoch == epoch]
+        before = states.get(min(mine) - 1) if mine else None
+        return None if before is None else frozenset(before.isr)
 
     def answered(self, place: str, answers: Iterable["_Answer"]) -> None:
         """Note what a broker acknowledged."""
@@ -118,6 +130,8 @@ class Ledger:
                 last = max(told, key=lambda each: each.at_ns)
                 truth.acknowledged[value] = (last.broker, last.epoch, last.offset)
                 truth.in_sync[value] = last.isr
+        truth.begun = {epoch: replace(each, isr=self._isr_before(place, epoch))
+                       for epoch, each in truth.begun.items()}  # fmt: skip
         truth.final = {node: dict(enumerate(log)) for (node, where), log in self.logs.items()
                        if where == place}  # fmt: skip
         return truth
@@ -195,6 +209,7 @@ class _Seen:
     def _elected(self, chosen: PartitionImage) -> None:
         """Note an election, when the first node knows of it; its leader may be away by then."""
         place = f"{chosen.topic}-{chosen.partition}"
+        self._ledger.changed(place, chosen)
         begun = self._ledger.truths[place].begun
         if chosen.leader_epoch not in begun:
             begun[chosen.leader_epoch] = Begun(

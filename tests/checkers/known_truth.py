@@ -326,11 +326,12 @@ def _wrong_election(
         yield f"{node} had it when it was elected in epoch {then}"
     if match["outside"] and not begun.unclean:
         yield f"{node} was in the ISR when it was elected"
-    if match["elr"] and (begun.unclean or begun.broker in (begun.isr or ())):
+    isr = begun.isr
+    if match["elr"] and (begun.unclean or (isr is not None and begun.broker in isr)):
         yield f"{node} was in the ISR, or the election unclean"
-    if match["which"] == "was not in the ISR before" and begun.broker in (begun.isr or ()):
+    if match["which"] == "was not in the ISR before" and isr is not None and begun.broker in isr:
         yield f"{node} was in the ISR when it was elected"
-    if match["insync"] and (begun.unclean or begun.broker not in (begun.isr or ())):
+    if match["insync"] and (begun.unclean or (isr is not None and begun.broker not in isr)):
         yield f"{node} was not in the ISR when it was elected"
     if match["verb"] == "had been" and begun.at_ns > acked_ns:
         yield f"{node} was elected later"
@@ -377,10 +378,10 @@ def _wrong_others(cause: str, value: int, begun: Begun, truth: Truth) -> Iterato
         ends = [end for at_ns, end in truth.ends[node] if at_ns <= begun.at_ns]
         if ("had it" in how and node not in truth.held[value]) or max(ends, default=0) <= offset:
             yield f"{node} never had it before epoch {begun}"
-        isr = begun.isr or frozenset()
-        if "not in the ISR" in why and int(node[1:]) in isr:
+        isr = begun.isr
+        if isr is not None and "not in the ISR" in why and int(node[1:]) in isr:
             yield f"{node} was in the ISR {sorted(isr)}"
-        if "as well" in why and not {begun.broker, int(node[1:])} <= isr:
+        if isr is not None and "as well" in why and not {begun.broker, int(node[1:])} <= isr:
             yield f"{node} or n{begun.broker} was not in the ISR {sorted(isr)}"
         if "down" in why and not any(
             node in each.nodes and each.kind in _DOWN
