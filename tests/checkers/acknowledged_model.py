@@ -45,7 +45,8 @@ class Kind:
         zones: Each broker's time zone, in seconds.
         logs: Whether brokers' logs were collected.
         late: Which broker runs late; 0: none.
-        confused: Which broker names wrong leaders of epochs in its answers; 0: none.
+        confused: Which broker names wrong leaders of epochs in its answers; 0: none. The
+            controllers' log tells better: of an epoch of which only a liar tells nobody knows.
         forgets: Whether leaders may drop what they have just acknowledged.
         elr: Whether replicas outside of the ISR may be eligible leader replicas (KIP-966).
         hasty: Whether leaders answer acks=all without waiting for who is in sync.
@@ -83,7 +84,7 @@ def drawn(random: Random) -> Kind:
     """Draw a sort of run; most are of the plainest, in which most is known."""
     acks = random.choice(("1", "1", "all"))
     transactions = acks == "all" and random.random() < 0.4
-    odd = random.random()
+    odd, controllers = random.random(), random.random() < 0.75
     return Kind(
         acks=acks,
         idempotent=acks == "all" and (transactions or random.random() < 0.6),
@@ -96,11 +97,11 @@ def drawn(random: Random) -> Kind:
         zones={each: random.choice((0, 0, 3600, 20_700, -28_800)) for each in BROKERS},
         logs=random.random() < 0.9,
         late=random.choice((0, 0, 0, 0, 2, 3)),
-        confused=random.choice(BROKERS) if random.random() < 0.1 else 0,
+        confused=random.choice(BROKERS) if controllers and random.random() < 0.1 else 0,
         forgets=acks == "1" and random.random() < 0.1,
-        elr=random.random() < 0.3,
+        elr=random.random() < 0.6,
         hasty=acks == "all" and not transactions and random.random() < 0.4,
-        controllers=random.random() < 0.75,
+        controllers=controllers,
     )  # fmt: skip
 
 

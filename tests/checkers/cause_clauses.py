@@ -43,6 +43,7 @@ CLAUSES: Mapping[str, "re.Pattern[str]"] = {
         "only after": rf"{_NODE} truncated it only after {_NODE} was elected in epoch \d+",
         "unclean": rf"{_NODE}, from outside of the in-sync replicas,{_ELECTED}",
         "elr": rf"{_NODE}, an eligible leader replica \(KIP-966\),{_ELECTED}",
+        "outside": rf"{_NODE}, which was not in the ISR before,{_ELECTED}",
         "in the ISR": rf"{_NODE}, in the ISR,{_ELECTED}",
         "last reported": rf"{_NODE}, which was not in the last reported ISR,{_ELECTED}",
         "had held": rf"{_NODE}, which had held it,{_ELECTED}",
