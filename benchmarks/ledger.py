@@ -48,7 +48,7 @@ class _Answer(NamedTuple):
     """A broker acknowledged a value.
 
     Attributes:
-        alone: Whether the leader was the whole ISR.
+        isr: The ISR that the leader knew then.
     """
 
     at_ns: int
@@ -56,7 +56,7 @@ class _Answer(NamedTuple):
     epoch: int
     offset: int
     value: int
-    alone: bool
+    isr: frozenset[int]
 
 
 class Ledger:
@@ -76,6 +76,7 @@ class Ledger:
         self.truths: defaultdict[str, Truth] = defaultdict(Truth)
         self.led: set[tuple[str, int]] = set()
         self._answers: defaultdict[str, list[_Answer]] = defaultdict(list)
+        self._states: defaultdict[str, dict[int, PartitionImage]] = defaultdict(dict)
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
     def over(self, boots: Mapping[int, Boot]) -> dict[int, Boot]:
@@ -97,6 +98,17 @@ class Ledger:
         """Return the values in a replica's log."""
         return frozenset(value for _, value in self.logs[node, place] if value is not None)
 
+    def changed(self, place: str, state: PartitionImage) -> None:
+        """Note a partition's state as the controllers decided it."""
+        self._states[place][state.partition_epoch] = state
+
+    def _isr_before(self, place: str, epoch: int) -> frozenset[int] | None:
+        """Return the ISR just before an election; None if no node's image had just that state."""
+        states = self._states[place]
+        mine = [at for at, each in states.items() if each.leader_epoch == epoch]
+        before = states.get(min(mine) - 1) if mine else None
+        return None if before is None else frozenset(before.isr)
+
     def answered(self, place: str, answers: Iterable["_Answer"]) -> None:
         """Note what a broker acknowledged."""
         self._answers[place].extend(answers)
@@ -109,13 +121,17 @@ class Ledger:
             by_value[each.value].append(each)
         for row in sends:
             value, until_ns, offset = row["value"], row["complete_ns"], row["offset"]
+            sent_ns = row["invoke_ns"]
+            if isinstance(value, int) and isinstance(sent_ns, int):
+                truth.sent_ns[value] = sent_ns
             if row["acked"] and isinstance(value, int) and isinstance(until_ns, int):
                 told = [each for each in by_value[value] if each.at_ns <= until_ns
                         and offset in {None, each.offset}]  # fmt: skip
                 last = max(told, key=lambda each: each.at_ns)
                 truth.acknowledged[value] = (last.broker, last.epoch, last.offset)
-                if last.alone:
-                    truth.alone.add(value)
+                truth.in_sync[value] = last.isr
+        truth.begun = {epoch: replace(each, isr=self._isr_before(place, epoch))
+                       for epoch, each in truth.begun.items()}  # fmt: skip
         truth.final = {node: dict(enumerate(log)) for (node, where), log in self.logs.items()
                        if where == place}  # fmt: skip
         return truth
@@ -193,6 +209,7 @@ class _Seen:
     def _elected(self, chosen: PartitionImage) -> None:
         """Note an election, when the first node knows of it; its leader may be away by then."""
         place = f"{chosen.topic}-{chosen.partition}"
+        self._ledger.changed(place, chosen)
         begun = self._ledger.truths[place].begun
         if chosen.leader_epoch not in begun:
             begun[chosen.leader_epoch] = Begun(
@@ -244,6 +261,6 @@ class _Seen:
                 state = self._node.replicas.partitions[place].state
                 self._ledger.answered(place, [
                     _Answer(at_ns=self._now, broker=self._number, epoch=state.leader_epoch,
-                            offset=offset, value=value, alone=state.isr == (self._number,))
+                            offset=offset, value=value, isr=frozenset(state.isr))
                     for offset, value in enumerate(asked[place], each.base_offset)
                 ])  # fmt: skip

@@ -5,10 +5,10 @@
     python -m benchmarks.stories --table            # the figures of the stored lines only
 
 Each run plays the reference cluster in virtual time, so that who acknowledged, truncated and led is
-known (`benchmarks.ledger`). The stories of a run are told as page and terminal tell them. A
-statement that is not so is printed, with the run that shows it, and is a line in
-`docs/night/stories.jsonl`, as each run is. A kill loses the run under way. The command exits with
-0 if no statement of any run is wrong, and with 1 otherwise.
+known (`benchmarks.ledger`), and what faults did (`benchmarks.deeds`). The stories of a run are told
+as page and terminal tell them. A statement that is not so is printed, with the run that shows it,
+and is a line in `docs/night/stories.jsonl`, as each run is. A kill loses the run under way. The
+command exits with 0 if no statement of any run is wrong, and with 1 otherwise.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from tempfile import mkdtemp
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from benchmarks.deeds import Deeds
 from benchmarks.ledger import Ledger
 from benchmarks.night import ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
-from checkers.stored import load_facts
 from cluster.reference.simulator.simulation import Simulation
 from harness.judgement import choose_engine, judge_stored
 from harness.simulated.nodes import boots
@@ -96,11 +96,12 @@ def played(sort: str, seed: int, store: Path) -> Line:
     refuse_unsimulated(plan)
     plan, schedule = as_simulated(plan)
     simulation = Simulation(plan.seed)
-    ledger = Ledger(simulation)
+    ledger, deeds = Ledger(simulation), Deeds(simulation)
     paths.plan.write_text(dump_plan(plan), encoding="utf-8")
     collect_simulated(paths)
     nodes = ledger.over(boots(plan, simulation.streams))
-    play(plan, schedule, paths, simulation=simulation, say=lambda _: None, nodes=nodes)
+    with deeds.watching():
+        play(plan, schedule, paths, simulation=simulation, say=lambda _: None, nodes=nodes)
     verdict = judge_stored([paths.root], judge=None, engine=choose_engine("local", None))[0]
     sends = RunTables(paths).record("sends").to_pylist()
     truths = {
@@ -110,6 +111,9 @@ def played(sort: str, seed: int, store: Path) -> Line:
         )
         for topic, part in plan.topic_partitions
     }
+    acted = deeds.asked(RunTables(paths).record("faults").to_pylist())
+    for truth in truths.values():
+        truth.acted = acted
     counts: Counter[str] = Counter({"sends": len(sends)})
     for name in TOLD:
         if name in verdict.anomalies:
@@ -124,12 +128,10 @@ def played(sort: str, seed: int, store: Path) -> Line:
 def _wrong(
     paths: RunPaths, verdict: Verdict, truths: Mapping[str, Truth], counts: Counter[str]
 ) -> Iterator[str]:
-    disturbances = load_facts(paths.root).disturbances
     for name in TOLD:
         summary = verdict.anomalies.get(name)
         for example in summary.examples if summary else ():
             place = f"{example.topic}-{example.partition}"
-            truths[place].acted = [*disturbances]
             only = {name: replace(verdict.anomalies[name], examples=(example,))}
             write_verdict(paths, replace(verdict, anomalies=only, ranked=(name,)))
             looked = investigate(paths, RunTables(paths))

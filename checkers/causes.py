@@ -361,7 +361,7 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
         return
     isr = isr_before(group, then.epoch)
     for node in sorted(set(replicas_of(group)) - {leader.node, then.node}):
-        if had(group, record, node):
+        if had(group, record, node) and not _later(group, record, node, then):
             too = f"{node} had it too"
         elif not never_had(group, record, node) and reached(
             group, record, node, then.not_before_ns
@@ -377,6 +377,13 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
             yield f"{too}, and it was in the ISR as well: either could be elected"
         else:
             yield f"{too}, and the record does not show why {then.node} led instead"
+
+
+def _later(group: Group, record: Acked, node: str, then: Next) -> bool:
+    """Tell whether a replica may have got a record only from the leader that was elected next."""
+    return not never_had(group, record, then.node) and not reached(
+        group, record, node, then.not_before_ns
+    )
 
 
 def _was_down(group: Group, node: str, then: Next) -> bool:

@@ -93,9 +93,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if len(acked) == 1 and acked == told:
         later_s = max(0, told_ns - acked_ns) / NS_PER_S
         return Proved(
-            f"{as_leaders(acked)}, coordinated the group all along: it acknowledged op {last}, and"
-            f" {later_s:.1f} s later it answered with {answer}, without an election in between"
-            f"{kept}"
+            f"{as_leaders(acked)}, coordinated the group all along: it acknowledged op {last}"
+            f"{_hit(group, acked[0].node, found)}, and {later_s:.1f} s later it answered with"
+            f" {answer}, without an election in between{kept}"
         )
     if len(acked) > 1 or len(told) > 1:
         doubt = ": an election was close, and the record does not show which of them it was"

@@ -29,7 +29,7 @@ from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.controllers_log import controllers_log, undisputed
 from checkers.epoch_starts import checkpoints
-from checkers.facts import FINAL
+from checkers.facts import FINAL, QUORUM_TOPIC
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
@@ -298,12 +298,17 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
-    """Return whether a broker's earlier or its later word of an epoch was wrong."""
+    """Return whether a broker's earlier or its later word of an epoch was wrong.
+
+    The controllers' log has each epoch that was given out behind a smaller one that it has; what
+    is older a snapshot may have taken, and anything a disk.
+    """
     after, known = number_in(found, "after"), {each.epoch for each in undisputed(group)}
-    if known and after not in known:
-        return Proved(
-            f"the controllers' log has no epoch {after}: what {node} reported first was wrong"
-        )
+    if min(known, default=after) < after and after not in known:
+        told = f"the controllers' log has no epoch {after}: what {node} reported first was wrong"
+        if any(each.concerns(QUORUM_TOPIC, 0) for each in group.facts.disk_losses):
+            return f"{told}, or a fault took that epoch from the controllers' disks"
+        return Proved(told)
     fell = {each.node for rows in _observers(group, "metadata") for each in _told(rows, "")[1]}
     alone = ", and no other broker did" if fell == {node} else ""
     return f"{node} went back to an older view of the leaders while it ran{alone}"

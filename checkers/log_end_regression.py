@@ -24,7 +24,7 @@ from checkers.announcements import announces
 from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.controllers_log import elected
-from checkers.disk_losses import TOLD_LATE_NS, excuses_of_disk
+from checkers.disk_losses import excuses_of_disk
 from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
@@ -191,12 +191,15 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
     """Return which unclean leader a replica cut its log for, if its epoch begins there.
 
-    Its broker had not heard of that epoch when it told its mark, so that the cut came afterwards.
+    Its broker named older epochs still when it had told its mark, so that the cut came afterwards.
     """
+    rows = group.table("leadership")
+    own = equal(rows, "observer", node) & (ints(rows, "observed_ns") <= since_ns)
+    heard = int(ints(rows, "leader_epoch")[own & present(rows, "observed_ns")].max(initial=NONE))
     for start in group.view(epoch_starts):
         entry = elected(group, start.epoch)
         unclean = entry is not None and entry.unclean and f"n{entry.leader}" != node
-        unheard = not_yet_ns(group, node, start.epoch) >= max(0, since_ns - TOLD_LATE_NS)
+        unheard = heard < start.epoch and not_yet_ns(group, node, start.epoch) >= max(0, since_ns)
         if start.offset == from_offset and unclean and unheard:
             return f", to follow {leader_text(group, start.epoch).rstrip(',')}"
     return ""

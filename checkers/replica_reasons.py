@@ -196,8 +196,9 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
     mine = (times >= 0) & equal(states, "node", node)
     mine &= lives == int(lives[mine].max(initial=NONE))
     first_ns = int(times[beyond].min(initial=NEVER_NS - TOLD_LATE_NS))
-    grown = ends[mine & (ends >= 0) & (times > first_ns + TOLD_LATE_NS)]
-    return bool((mine & beyond).any() or (len(grown) and grown.max() > grown.min()))
+    later = mine & (ends >= 0) & (times > first_ns + TOLD_LATE_NS)
+    grew = (np.diff(ends[later][np.argsort(times[later], kind="stable")]) > 0).any()
+    return bool((mine & beyond).any() or grew)
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ replica was moved.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,7 @@ from checkers.acknowledger import (
     leads_on,
     looks,
     looks_at,
+    may_be_resent,
     moved,
     overwritten_in,
     read_whole,
@@ -205,7 +206,7 @@ def never_had(group: Group, record: Acked, node: str) -> bool:
         and log.start <= record.offset
         and not had(group, record, node)
         and not shrank(group, record, node)
-        and cut_at(group, record, node) is None
+        and cut_at(group, _anywhere(group, record), node) is None
         and at_the_stop(group, node, record.offset) is None
         and not _has_a_hole(log, record.offset)
     )
@@ -214,6 +215,11 @@ def never_had(group: Group, record: Acked, node: str) -> bool:
 def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
     """Tell whether a log goes on behind an offset that it lacks: then it went past it."""
     return log.at(offset) is None and offset < log.read_end
+
+
+def _anywhere(group: Group, record: Acked) -> Acked:
+    """Return a record at the end of all logs if it may have been sent again: another try's copy."""
+    return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
 
 
 def readers_of(group: Group, record: Acked) -> dict[Leader, int]:

@@ -209,7 +209,9 @@ def _why(group: Group, found: Anomaly) -> str:
         if by != it:
             return f"{acked}: that and the read came too early, or {it} announced too little"
         mark = number_in(found, "announced_high_watermark")
-        return f"{acked}, and announced {mark} until {_kept_back(group, found, mine)}"
+        alone = {(each.broker, each.epoch) for each in led} == {announcer}
+        kept_back = _kept_back(group, found, mine, did="acknowledged" + " and served" * alone)
+        return f"{acked}, and announced {mark} until {kept_back}"
     sends = sent(group, value)
     gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
     if gone and not (sends and sends.acked):
@@ -261,10 +263,16 @@ def _written_instead(group: Group, found: Anomaly) -> str:
     return group.facts.name_of(value) if value >= 0 else "another record"
 
 
-def _kept_back(group: Group, found: Anomaly, mine: Sent) -> str:
+def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
     """Return until when a leader announced too little, and what the logs of its ISR say of that.
 
     A record is committed once all in the ISR have it: then nothing keeps the high watermark back.
+
+    Args:
+        group: The partition.
+        found: What was read too early.
+        mine: Its send.
+        did: What the leader is known to have done with it.
     """
     asked_ns, until_ns = _last_low(group, found)
     leader = Acknowledger(
@@ -293,10 +301,7 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent) -> str:
                 f"{when}; {node}, in the ISR, still ended at {short[0][1]} at"
                 f" {seconds(short[0][0])}: it was not committed before {node} had it, too"
             )
-    return (
-        f"{when}: it acknowledged and served what was not committed, or its high watermark stood"
-        " still"
-    )
+    return f"{when}: it {did} what was not committed, or its high watermark stood still"
 
 
 def _isr_meanwhile(

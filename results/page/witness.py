@@ -58,6 +58,8 @@ class Kind(StrEnum):
 
 
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
+_PROOF = frozenset({Kind.SENT, Kind.ACKED, Kind.CUT})
+"""What shows why a record is gone: a long story keeps it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +160,20 @@ def _place(event: Event) -> tuple[float, int]:
 
 
 def _kept(events: Sequence[Event], room: int) -> list[Event]:
-    """Leave out leaders and faults first, then what is in the middle."""
+    """Leave out leaders and faults first, then the middle, but sends, answers and truncations."""
     if len(events) <= room:
         return list(events)
     own = [each for each in events if each.kind not in {Kind.FAULT, Kind.LED}]
-    kept = own if len(own) <= room else [*own[: room // 2], *own[-(room - room // 2) :]]
-    return sorted(kept, key=_place)
+    proof = _ends_of([each for each in own if each.kind in _PROOF], room)
+    rest = _ends_of([each for each in own if each.kind not in _PROOF], room - len(proof))
+    return sorted([*proof, *rest], key=_place)
+
+
+def _ends_of(events: Sequence[Event], room: int) -> list[Event]:
+    """Return the first and the last of events, as many as there is room for."""
+    left_out = max(0, len(events) - room)
+    first = (len(events) - left_out) // 2
+    return [*events[:first], *events[first + left_out :]]
 
 
 def _window(own: Sequence[Event], end_s: float) -> tuple[float, float]:

@@ -2,9 +2,10 @@
 
 Leaders are killed or cut off while clients still reach them, others are elected without all that
 was acknowledged, who comes back truncates. Clients send again what they got no answer for. Disks
-lose what they held, replicas are made anew, and some followers do not truncate. Observers are late,
-some brokers believe what is no more true, and truncations have no times but in brokers' own logs:
-a judge sees no more of it than of a real run (`modelled_record.py`).
+lose what they held, replicas are made anew, and some followers do not truncate. What an observer
+notes of a log was so up to two seconds before, and a broker names a new leader up to half a second
+before it heeds it; some brokers believe what is no more true, and truncations have no times but in
+brokers' own logs: a judge sees no more of it than of a real run (`modelled_record.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from checkers.changes import NEVER_NS
 from checkers.facts import Absence, DiskLoss, Disturbance
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.known_truth import Begun, Cut, Truth
+from tests.checkers.known_truth import Begun, Cut, Deed, Truth
 from tests.checkers.partition_rows import elected
 
 MS = 1_000_000
@@ -23,6 +24,8 @@ BROKERS = (1, 2, 3)
 PLACE = "log-0-0"
 _CALM_NS = 4000 * MS
 """After so long all that observers report is of the newest leader."""
+_NOTED_LATE_NS, _NAMED_EARLY_NS = 2000 * MS, 450 * MS
+"""How old a log's noted end may be, and how long before it heeds a leader a broker names it."""
 CONTROL = -1
 """Stands for the marker of a transaction in the model's logs."""
 
@@ -42,9 +45,12 @@ class Kind:
         zones: Each broker's time zone, in seconds.
         logs: Whether brokers' logs were collected.
         late: Which broker runs late; 0: none.
-        confused: Which broker names wrong leaders of epochs in its answers; 0: none.
+        confused: Which broker names wrong leaders of epochs in its answers; 0: none. The
+            controllers' log tells better: of an epoch of which only a liar tells nobody knows.
         forgets: Whether leaders may drop what they have just acknowledged.
         elr: Whether replicas outside of the ISR may be eligible leader replicas (KIP-966).
+        hasty: Whether leaders answer acks=all without waiting for who is in sync.
+        controllers: Whether the controllers' log was collected.
     """
 
     acks: str
@@ -60,6 +66,8 @@ class Kind:
     confused: int
     forgets: bool
     elr: bool
+    hasty: bool
+    controllers: bool
 
     @property
     def plan(self) -> dict[str, object]:
@@ -76,7 +84,7 @@ def drawn(random: Random) -> Kind:
     """Draw a sort of run; most are of the plainest, in which most is known."""
     acks = random.choice(("1", "1", "all"))
     transactions = acks == "all" and random.random() < 0.4
-    odd = random.random()
+    odd, controllers = random.random(), random.random() < 0.75
     return Kind(
         acks=acks,
         idempotent=acks == "all" and (transactions or random.random() < 0.6),
@@ -89,9 +97,11 @@ def drawn(random: Random) -> Kind:
         zones={each: random.choice((0, 0, 3600, 20_700, -28_800)) for each in BROKERS},
         logs=random.random() < 0.9,
         late=random.choice((0, 0, 0, 0, 2, 3)),
-        confused=random.choice(BROKERS) if random.random() < 0.1 else 0,
+        confused=random.choice(BROKERS) if controllers and random.random() < 0.1 else 0,
         forgets=acks == "1" and random.random() < 0.1,
-        elr=random.random() < 0.3,
+        elr=random.random() < 0.6,
+        hasty=acks == "all" and not transactions and random.random() < 0.4,
+        controllers=controllers,
     )  # fmt: skip
 
 
@@ -104,6 +114,8 @@ class Broker:
         knows: The last leader epoch that it has heard of, and who leads in it.
         up, cut: Whether it runs; whether it hears nothing of the others.
         isr: Whom it takes for in sync while it leads.
+        named, named_ns: The epoch and leader that it names already, and since when; None: `knows`.
+        noted_ns: When an observer measured its log last, in this life.
     """
 
     number: int
@@ -114,6 +126,9 @@ class Broker:
     life: int = 1
     down_ns: int = 0
     isr: set[int] = field(default_factory=lambda: set(BROKERS))
+    named: tuple[int, int] | None = None
+    named_ns: int = 0
+    noted_ns: int = 0
 
     @property
     def node(self) -> str:
@@ -130,6 +145,7 @@ class AcknowledgedRun:
     Attributes:
         kind: What sort of run.
         truth: What happened.
+        decided: How many records the controllers' log has; all are committed.
     """
 
     def __init__(self, seed: int, steps: int = 120) -> None:
@@ -142,7 +158,8 @@ class AcknowledgedRun:
         self.disturbances: list[Disturbance] = []
         self.sends: list[Row] = []
         self.polls: list[Row] = []
-        self.leadership: list[Row] = [elected(1, 0, 0)]
+        self.leadership: list[Row] = []
+        self.decided = 0
         self.truncations: list[Row] = []
         self.looks: list[Row] = []
         self.absences: list[Absence] = []
@@ -151,6 +168,7 @@ class AcknowledgedRun:
         deeds = [self.send, self.send, self.send, self.fetch, self.fetch, self.kill, self.cut,
                  self.heal, self.start, self.read, self.prefer]  # fmt: skip
         deeds += [self.lose] * self.kind.disks + [self.move] * self.kind.moves
+        deeds += [self.send, self.fetch, self.start, self.heal] * (4 * self.kind.forgets)
         self.begin()
         for _ in range(steps):
             self.passes(self.random.randrange(1, 400))
@@ -158,6 +176,7 @@ class AcknowledgedRun:
         self.end()
 
     def begin(self) -> None:
+        self.log_isr(self.leader, set(BROKERS))
         for broker in self.brokers.values():
             self.say(broker, "started (kafka.server.KafkaRaftServer)")
         if self.kind.late:
@@ -199,11 +218,13 @@ class AcknowledgedRun:
         sent_ns, told = self.now, None
         for tried in range(1 + (self.random.random() < 0.2)):
             self.now += 100 * MS * tried  # A client waits before it sends again.
+            self.heed()
             leaders = [each for each in self.brokers.values() if each.leads]
             if not leaders:
                 break
             broker = self.random.choice(leaders)
             self.now += self.random.randrange(1, 300) * MS
+            self.heed()
             told = self.produced(broker, value)
             if self.random.random() < 0.3:
                 self.fetch()
@@ -220,6 +241,8 @@ class AcknowledgedRun:
 
     def produced(self, broker: Broker, value: int) -> tuple[int, int, int] | None:
         """Have a leader take a record; return (broker, epoch, offset) if it acknowledges it."""
+        if not broker.leads:
+            return None
         known = [each for _, each in broker.log]
         if self.kind.idempotent and value in known:
             offset = known.index(value)
@@ -228,14 +251,13 @@ class AcknowledgedRun:
             self.append(broker, broker.knows[0], value)
             self.truth.appended_ns.setdefault(value, self.now)
         others = self.others_in_sync(broker)
-        if self.kind.acks == "all":
+        if self.kind.acks == "all" and not self.kind.hasty:
             away = [each for each in others if each.cut or not each.up]
             if away or (others and (broker.cut or broker.knows[0] != self.epoch)):
                 return None  # It waits for who is in sync.
             for follower in others:
                 self.follow(follower, broker)
-        if broker.isr == {broker.number}:
-            self.truth.alone.add(value)
+        self.truth.in_sync[value] = frozenset(broker.isr)
         if self.forgets() and offset == len(broker.log) - 1:
             self.truth.cuts.append(self.shorten(broker, offset))
             self.truth.forgotten.add(value)
@@ -312,8 +334,18 @@ class AcknowledgedRun:
         follower = self.random.choice(followers) if followers else None
         if follower is None or follower.cut or self.brokers[self.leader].cut:
             return
-        follower.knows = (self.epoch, self.leader)
+        self.inform(follower)
         self.follow(follower, self.brokers[self.leader])
+
+    def inform(self, broker: Broker) -> None:
+        """Have a broker heed the newest leader."""
+        broker.knows, broker.named = (self.epoch, self.leader), None
+
+    def heed(self) -> None:
+        """Have brokers heed the leaders that they have named for long enough."""
+        for each in self.brokers.values():
+            if each.named and self.now >= each.named_ns + _NAMED_EARLY_NS:
+                each.knows, each.named = each.named, None
 
     def follow(self, follower: Broker, leader: Broker) -> None:
         if not leader.up or leader is follower:
@@ -365,14 +397,16 @@ class AcknowledgedRun:
         for each in others:
             # Who does not lead hears of it at once or at the next fetch.
             if each is chosen or each.leads or self.random.random() < 0.5:
-                each.knows = (self.epoch, self.leader)
+                self.inform(each)
         self.say(chosen, f"[Broker id={chosen.number}] Leader {PLACE} starts at leader epoch"
                          f" {self.epoch} from offset {len(chosen.log)}")  # fmt: skip
 
     def log_isr(self, leader: int, isr: set[int], *, unclean: bool = False) -> None:
-        """Write a leader and its ISR to the metadata log."""
-        row = elected(leader, self.epoch, len(self.leadership), unclean=unclean)
-        self.leadership.append({**row, "isr": sorted(isr)})
+        """Write a leader and its ISR to the controllers' log, of which each node has a copy."""
+        row = {**elected(leader, self.epoch, self.decided, unclean=unclean), "isr": sorted(isr)}
+        self.decided += 1
+        if self.kind.controllers:
+            self.leadership += [{**row, "observer": each.node} for each in self.brokers.values()]
 
     # Faults
 
@@ -398,6 +432,7 @@ class AcknowledgedRun:
                     Absence(node=broker.node, from_ns=broker.down_ns, until_ns=self.now, gone=True)
                 )
                 broker.up, broker.cut, broker.life = True, False, broker.life + 1
+                broker.noted_ns = self.now
                 self.calm(broker)
                 self.hear(broker)
         if vacant:
@@ -421,8 +456,11 @@ class AcknowledgedRun:
         self.react(broker)
 
     def react(self, broker: Broker) -> None:
-        """Elect another in the place of a leader that is down, at once or some time later."""
-        if broker.number == self.leader:
+        """Elect another in the place of a leader that is down, at once or some time later.
+
+        Or never: it is back before its session ends.
+        """
+        if broker.number == self.leader and self.random.random() < 0.85:
             self.passes(self.random.choice((1, 1, self.random.randrange(1, 1500))))
             self.elect()
 
@@ -446,29 +484,28 @@ class AcknowledgedRun:
 
     def disturb(self, kind: str, broker: Broker) -> None:
         """Have a fault hit a broker now: it was asked for before, and is confirmed later."""
-        hit = Disturbance(
-            kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, confirmed_ns=self.now,
-            nodes=frozenset({broker.node}),
-        )  # fmt: skip
-        self.truth.acted.append(hit)
         early, late = (self.random.choice((0, self.random.randrange(600) * MS)) for _ in "ab")
-        self.disturbances.append(
-            replace(hit, begun_ns=self.now - early, confirmed_ns=self.now + late)
+        nodes, asked_ns = frozenset({broker.node}), self.now - early
+        self.truth.acted.append(
+            Deed(kind=kind, nodes=nodes, asked_ns=asked_ns, begun_ns=self.now, ended_ns=NEVER_NS)
         )
+        self.disturbances.append(
+            Disturbance(
+                kind=kind, nodes=nodes, begun_ns=asked_ns, ended_ns=NEVER_NS,
+                confirmed_ns=self.now + late,
+            )
+        )  # fmt: skip
 
     def calm(self, broker: Broker) -> None:
         """End the faults of a broker now: their heal began before, and is confirmed later."""
         late_ns = self.random.choice((0, self.random.randrange(600) * MS))
-        for each in (self.truth.acted, self.disturbances):
-            each[:] = [
-                replace(
-                    one, ended_ns=self.now + late_ns * (each is self.disturbances),
-                    confirmed_ns=min(one.confirmed_ns, self.now), healing_ns=self.now,
-                )
-                if broker.node in one.nodes and one.ended_ns == NEVER_NS
-                else one
-                for one in each
-            ]  # fmt: skip
+        for at, (deed, seen) in enumerate(zip(self.truth.acted, self.disturbances, strict=True)):
+            if broker.node in deed.nodes and deed.ended_ns == NEVER_NS:
+                self.truth.acted[at] = replace(deed, ended_ns=self.now)
+                self.disturbances[at] = replace(
+                    seen, ended_ns=self.now + late_ns, healing_ns=self.now,
+                    confirmed_ns=min(seen.confirmed_ns, self.now),
+                )  # fmt: skip
 
     def heal(self) -> None:
         for broker in self.brokers.values():
@@ -481,7 +518,7 @@ class AcknowledgedRun:
         self.stirred = self.now
         if not self.brokers[self.leader].up:
             self.elect()
-        broker.knows = (self.epoch, self.leader)
+        self.inform(broker)
         if not self.brokers[self.leader].cut:
             self.follow(broker, self.brokers[self.leader])
 
@@ -493,33 +530,48 @@ class AcknowledgedRun:
         for broker in self.brokers.values():
             if not broker.up or self.random.random() < missed:
                 continue
+            self.heed()
             asked_ns = self.now
             self.now += self.random.randrange(1, 50) * MS
-            epoch, leader = broker.knows
-            named = leader
-            if broker.number == self.kind.confused and not broker.leads:
-                named = self.random.choice(BROKERS)
             self.looks.append({
                 "observed_ns": self.now, "node": broker.node, "incarnation": broker.life,
-                "log_end_offset": len(broker.log),
+                "log_end_offset": self.noted(broker),
             })  # fmt: skip
-            sources = ["metadata", *(["list-offsets"] if broker.leads else [])]
-            self.leadership += [
-                {"source": source, "observer": broker.node, "incarnation": broker.life,
-                 "leader": named, "leader_epoch": epoch, "asked_ns": asked_ns,
-                 "observed_ns": self.now,
-                 "isr": sorted(broker.isr) if broker.leads and source == "metadata" else None}
-                for source in sources
-            ]  # fmt: skip
+            answers = {"metadata": self.names(broker, asked_ns)}
+            answers |= {"list-offsets": broker.knows} if broker.leads else {}
+            for source, (epoch, leader) in answers.items():
+                tells = leader == broker.number and source == "metadata"
+                if broker.number == self.kind.confused and not broker.leads:
+                    leader = self.random.choice(BROKERS)  # noqa: PLW2901 - it names another
+                self.leadership.append({
+                    "source": source, "observer": broker.node, "incarnation": broker.life,
+                    "leader": leader, "leader_epoch": epoch, "asked_ns": asked_ns,
+                    "observed_ns": self.now, "isr": sorted(broker.isr) if tells else None,
+                })  # fmt: skip
+
+    def noted(self, broker: Broker) -> int:
+        """Return where a log ended when it was measured: now, or up to two seconds before."""
+        low = max(broker.noted_ns, self.now - _NOTED_LATE_NS)
+        broker.noted_ns = self.random.choice((self.now, self.random.randrange(low, self.now + 1)))
+        return self.truth.end_at(broker.node, broker.noted_ns)
+
+    def names(self, broker: Broker, asked_ns: int) -> tuple[int, int]:
+        """Return the epoch and leader that a broker names: it may not heed them yet."""
+        newest = (self.epoch, self.leader)
+        behind = newest > broker.knows and not broker.cut
+        if behind and not broker.named and self.random.random() < 0.5:
+            broker.named, broker.named_ns = newest, asked_ns
+        return broker.named or broker.knows
 
     def end(self) -> None:
         self.heal()
         self.start()
-        self.brokers[self.leader].knows = (self.epoch, self.leader)
+        self.inform(self.brokers[self.leader])
         for broker in self.brokers.values():
             self.hear(broker)
         self.look()
         self.look(missed=0)  # The last leader is noted.
+        self.truth.sent_ns = {row["value"]: row["invoke_ns"] for row in self.sends}
         self.truth.final = {
             each.node: {at: (epoch, None if value == CONTROL else value)
                         for at, (epoch, value) in enumerate(each.log)}

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.causes import BEFELL
-from checkers.facts import Disturbance
 from results.page.broker_logs import BrokerLogs
 from results.page.investigation import Investigation
 from results.page.witness import Event, Kind, Told
 from results.record.clock import NS_PER_S
 from results.record.verdict import Example
+from tests.checkers.cause_clauses import unknown_words
 
 LATE_NS = 2 * NS_PER_S
 """An observer's answer may be so much older than its time."""
@@ -60,36 +60,62 @@ class Begun:
     isr: frozenset[int] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """A fault, as it was done.
+
+    Attributes:
+        kind: Its family.
+        nodes: Whom it hit.
+        asked_ns: When it was asked for.
+        begun_ns, ended_ns: When it hit, and when it was over.
+    """
+
+    kind: str
+    nodes: frozenset[str]
+    asked_ns: int
+    begun_ns: int
+    ended_ns: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Truth:
     """What happened to a partition.
 
     Attributes:
         acknowledged: By value: who acknowledged it, in which epoch, at which offset.
+        sent_ns: By value: when its client began to send it.
         appended_ns: By value: when a leader appended it first.
-        alone: Values that were acknowledged by a leader that was the whole ISR.
+        in_sync: By value: the ISR of the leader that acknowledged it, just then.
         held: By value: every node that ever had it.
         begun: By leader epoch.
         cuts: What truncations took, by time.
         disk: What disks lost, by time.
         ends: By node: (time, log end) of each change, by time.
         final: By node: (epoch, value) by offset in the end; value None: a control record.
-        acted: Faults that were in force: each began between `begun_ns` and `confirmed_ns`.
+        acted: The faults that hit brokers.
         forgotten: Values that a leader dropped when it had acknowledged them. Only a record that
             it wrote in their place can show that.
     """
 
     acknowledged: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    sent_ns: dict[int, int] = field(default_factory=dict)
     appended_ns: dict[int, int] = field(default_factory=dict)
-    alone: set[int] = field(default_factory=set)
+    in_sync: dict[int, frozenset[int]] = field(default_factory=dict)
     held: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     begun: dict[int, Begun] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     disk: list[Cut] = field(default_factory=list)
     ends: defaultdict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     final: dict[str, Mapping[int, tuple[int, int | None]]] = field(default_factory=dict)
-    acted: list[Disturbance] = field(default_factory=list)
+    acted: list[Deed] = field(default_factory=list)
     forgotten: set[int] = field(default_factory=set)
+
+    def end_at(self, node: str, at_ns: int) -> int:
+        """Return where a node's log ended at a time."""
+        told = self.ends[node]
+        at = bisect_right(told, (at_ns, _NEVER_NS)) - 1
+        return told[at][1] if at >= 0 else 0
 
     def ended_at(self, node: str, end: int, *, from_ns: int, until_ns: int) -> bool:
         """Tell whether a node's log ended somewhere at some time between two."""
@@ -213,10 +239,12 @@ _TRUNCATED = re.compile(r"had truncated its log at offset (\d+(?: or \d+)*)")
 _GAVE = re.compile(r"(n\d+), leader of epoch (\d+), still gave it to op")
 _BEFELL = re.compile(
     rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
-    r"(?: within (?P<within>[\d.]+) s| (?:by|in) a fault asked for (?P<asked>before|during) the"
-    r" send)"
+    r"(?: within (?P<within>[\d.]+) s(?P<of_send> of the send)?"
+    r"| (?:by|in) a fault asked for (?P<asked>before|during) the send)"
 )
 _WHILE = re.compile(r"\(acks=\w+\) while it")
+_NODE = re.compile(r"n\d+")
+_THOUGH = re.compile(r"though ((?:n\d+|, | and )+) (?:was|were) in the ISR and did not have it")
 _DROPPED = re.compile(r"as the leader of epoch (\d+), and another record of that epoch")
 _MAYBE = "that election may have come before"
 _OVER = "that fault was over before the next election"
@@ -244,7 +272,12 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
         acked_ns: When its client got the answer.
         truth: Of the partition.
     """
+    if unknown := unknown_words(cause):
+        yield f"nothing here understands {unknown!r}"
     yield from _wrong_names(cause, value, truth)
+    for node in _NODE.findall(" ".join(_THOUGH.findall(cause))):
+        if int(node[1:]) not in truth.in_sync[value] or node in truth.held[value]:
+            yield f"{node} was not in the ISR {sorted(truth.in_sync[value])}, or had it"
     for node, gave in _GAVE.findall(cause):
         if node not in truth.held[value] or truth.begun[int(gave)].broker != int(node[1:]):
             yield f"{node} did not give it to anybody in epoch {gave}"
@@ -274,7 +307,7 @@ def _wrong_names(cause: str, value: int, truth: Truth) -> Iterator[str]:
     if match := _LED.search(cause):
         if match[1] != f"n{broker}" or str(epoch) not in match[3].split(" or "):
             yield f"n{broker} acknowledged it in epoch {epoch}"
-        if match[2] and value not in truth.alone:
+        if match[2] and truth.in_sync[value] != {broker}:
             yield f"n{broker} was not alone in the ISR"
     match = _DROPPED.search(cause)
     if match and (value not in truth.forgotten or int(match[1]) != epoch):
@@ -293,11 +326,12 @@ def _wrong_election(
         yield f"{node} had it when it was elected in epoch {then}"
     if match["outside"] and not begun.unclean:
         yield f"{node} was in the ISR when it was elected"
-    if match["elr"] and (begun.unclean or begun.broker in (begun.isr or ())):
+    isr = begun.isr
+    if match["elr"] and (begun.unclean or (isr is not None and begun.broker in isr)):
         yield f"{node} was in the ISR, or the election unclean"
-    if match["which"] == "was not in the ISR before" and begun.broker in (begun.isr or ()):
+    if match["which"] == "was not in the ISR before" and isr is not None and begun.broker in isr:
         yield f"{node} was in the ISR when it was elected"
-    if match["insync"] and (begun.unclean or begun.broker not in (begun.isr or ())):
+    if match["insync"] and (begun.unclean or (isr is not None and begun.broker not in isr)):
         yield f"{node} was not in the ISR when it was elected"
     if match["verb"] == "had been" and begun.at_ns > acked_ns:
         yield f"{node} was elected later"
@@ -314,13 +348,18 @@ def _wrong_fault(
     node = f"n{truth.acknowledged[value][0]}"
     mine = [each for each in truth.acted if node in each.nodes]
     if match := _BEFELL.search(cause):
-        first_ns, last_ns = acked_ns, acked_ns + round(float(match["within"] or 0) * NS_PER_S)
-        over_ns = 0
-        if match["asked"]:  # It hit at some time after that, and was not over when it was answered.
-            first_ns, last_ns, over_ns = 0, acked_ns + LATE_NS, acked_ns
+        sent_ns = truth.sent_ns[value]
+        if match["asked"] == "before":
+            first_ns, last_ns, hit_ns = 0, sent_ns, _NEVER_NS
+        elif match["asked"]:
+            first_ns, last_ns, hit_ns = sent_ns, acked_ns, _NEVER_NS
+        else:
+            since_ns = sent_ns if match["of_send"] else acked_ns
+            hit_ns = since_ns + round(float(match["within"]) * NS_PER_S)
+            first_ns, last_ns = acked_ns, hit_ns
         hits = [each for each in mine if BEFELL.get(each.kind) == match["words"]
-                and each.begun_ns <= last_ns and each.confirmed_ns >= first_ns
-                and each.ended_ns >= over_ns]  # fmt: skip
+                and first_ns <= each.asked_ns <= last_ns and each.begun_ns <= hit_ns
+                and each.ended_ns >= acked_ns]  # fmt: skip
         if not hits:
             yield f"{node} {match[0]}: no such fault"
         elif _MAYBE not in cause and not any(each.begun_ns <= begun.at_ns for each in hits):
@@ -339,10 +378,10 @@ def _wrong_others(cause: str, value: int, begun: Begun, truth: Truth) -> Iterato
         ends = [end for at_ns, end in truth.ends[node] if at_ns <= begun.at_ns]
         if ("had it" in how and node not in truth.held[value]) or max(ends, default=0) <= offset:
             yield f"{node} never had it before epoch {begun}"
-        isr = begun.isr or frozenset()
-        if "not in the ISR" in why and int(node[1:]) in isr:
+        isr = begun.isr
+        if isr is not None and "not in the ISR" in why and int(node[1:]) in isr:
             yield f"{node} was in the ISR {sorted(isr)}"
-        if "as well" in why and not {begun.broker, int(node[1:])} <= isr:
+        if isr is not None and "as well" in why and not {begun.broker, int(node[1:])} <= isr:
             yield f"{node} or n{begun.broker} was not in the ISR {sorted(isr)}"
         if "down" in why and not any(
             node in each.nodes and each.kind in _DOWN

@@ -52,6 +52,7 @@ def facts_of(run: AcknowledgedRun) -> RunFacts:
         collected_nodes=frozenset(f"n{number}" for number in BROKERS),
         disturbances=tuple(run.disturbances),
         disk_losses=tuple(run.disk_losses),
+        quorum_high_watermark=run.decided if run.kind.controllers else None,
     )
 
 

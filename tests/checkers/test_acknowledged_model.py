@@ -12,14 +12,25 @@ import pytest
 
 from checkers.acknowledger import Acked, Acknowledger, acknowledgers
 from checkers.causes import cause_of_loss
+from checkers.columns import NONE
 from results.record.paths import RunPaths
 from tests.checkers.acknowledged_model import AcknowledgedRun
+from tests.checkers.cause_clauses import CLAUSES, clauses_of
 from tests.checkers.known_truth import wrong_in_cause, wrong_story
 from tests.checkers.modelled_record import Told, group_of_run
 
 NIGHT, PARTS = 2000, 20
-TOLD = 30
-"""So many runs are told by default."""
+NAMED = 200
+"""So many runs have the causes of all their losses held to the truth."""
+SELDOM = {
+    "no leader", "rivals", "sequence", "had held", "had truncated", "log fell", "outside", "gave",
+    "elr", "not in sync",
+}  # fmt: skip
+"""Clauses that such a run gives no case for, or seldom one: it always has a leader, never two of an
+epoch, no copy of a log but the last one, and no producer that goes on behind a gap.
+"""
+TOLD = (*range(30), 36, 38)
+"""The seeds of the runs that are told by default: the last ones have rarer anomalies."""
 STORIES = 3
 """So many of a run are told: each costs as much as the run."""
 TORN = "torn-transaction"
@@ -28,8 +39,8 @@ CAUSED = {"lost-write", "inconsistent-offsets"}
 
 def test_who_acknowledged_is_always_named_and_mostly_alone() -> None:
     counts: Counter[tuple[bool, bool]] = Counter()
-    words: Counter[str] = Counter()
-    for seed in range(60):
+    said: Counter[str] = Counter()
+    for seed in range(NAMED):
         run = AcknowledgedRun(seed)
         on, kept, truth = group_of_run(run), run.kept, run.truth
         for row in run.sends:
@@ -42,16 +53,17 @@ def test_who_acknowledged_is_always_named_and_mostly_alone() -> None:
                 acked_ns=row["complete_ns"], weak=row["acks"] == "1",
             )  # fmt: skip
             named = acknowledgers(on, record)
-            assert Acknowledger(broker=broker, epoch=epoch) in named, (seed, row, named)
+            either = {Acknowledger(broker=each, epoch=epoch) for each in (broker, NONE)}
+            assert either & {*named}, (seed, row, named)
             counts[kept[value], len({each.broker for each in named}) == 1] += 1
             if not kept[value]:
                 cause = cause_of_loss(on, record, named)
                 assert not [*wrong_in_cause(cause, value, record.acked_ns, truth)], (seed, cause)
-                words.update(each for each in ("only ", " without it", "killed", "cut off")
-                             if each in cause)  # fmt: skip
+                said.update(clauses_of(cause))
     assert counts[False, True] > 0.5 * counts[False, False]
-    assert counts[False, False] > 20
-    assert all(words[each] > 10 for each in ("only ", " without it", "killed", "cut off")), words
+    assert {*CLAUSES} - {*said} <= SELDOM, said
+    most = ("led", "only", "without", "while", "within", "in the ISR", "only after", "as well")
+    assert all(said[each] > 20 for each in most), said
 
 
 def told_of(seed: int, folder: Path, counts: Counter[str]) -> Iterator[str]:
@@ -70,7 +82,7 @@ def told_of(seed: int, folder: Path, counts: Counter[str]) -> Iterator[str]:
 
 def test_each_event_of_a_story_lies_where_it_was(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    wrong = [each for seed in range(TOLD) for each in told_of(seed, tmp_path, counts)]
+    wrong = [each for seed in TOLD for each in told_of(seed, tmp_path, counts)]
     assert not wrong, "\n".join(wrong[:10])
     for each in ("event cut", "event acknowledged", "event held", "event led", "event end",
                  "1 named", "2 named", "lines proving", "duplicate", "lost-write",

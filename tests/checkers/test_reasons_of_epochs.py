@@ -257,6 +257,20 @@ def test_whose_word_of_an_epoch_was_wrong() -> None:
     assert cause(epoch_regression.CHECKER, was).startswith("n1 went back to an older view")
 
 
+def test_what_the_controllers_log_may_have_lost_it_does_not_disprove() -> None:
+    back = [metadata("n1", 1, 4, 1), metadata("n1", 1, 3, 2)]
+    never, power = [*back, written(1, 3, 5, 1)], DiskLoss(
+        nodes=frozenset(NODES), topic="__cluster_metadata", partition=0, end_after=0, end_before=9,
+        until_ns=2 * S, excuse="power-loss",
+    )  # fmt: skip
+    assert isinstance(cause(epoch_regression.CHECKER, group(leadership=never)), Proved)
+    lost = cause(epoch_regression.CHECKER, group(facts(disk_losses=(power,)), leadership=never))
+    assert not isinstance(lost, Proved)
+    assert lost.endswith(", or a fault took that epoch from the controllers' disks")
+    snapshot = group(leadership=[*back, written(1, 5, 9, 1)])
+    assert cause(epoch_regression.CHECKER, snapshot).startswith("n1 went back to an older view")
+
+
 # High watermarks
 
 

@@ -77,6 +77,17 @@ def test_the_answer_may_be_no_position_or_nobodys() -> None:
     assert "with another position," in lost(of_groups(ONE), [*FORGOTTEN[:2], fetch(5, 30)])
 
 
+def test_a_fault_of_the_only_coordinator_is_named() -> None:
+    power = Disturbance(
+        kind="power-loss", begun_ns=22 * S, confirmed_ns=23 * S, ended_ns=25 * S,
+        nodes=frozenset({"n3"}),
+    )  # fmt: skip
+    told = lost(of_groups(ONE, disturbances=(power,)), FORGOTTEN)
+    assert "acknowledged op 2 and was hit by power-loss at 23.000 s, and 10.0 s later" in told
+    other = replace(power, nodes=frozenset({"n1"}))
+    assert "power-loss" not in lost(of_groups(ONE, disturbances=(other,)), FORGOTTEN)
+
+
 def test_a_position_that_was_given_later_was_stored() -> None:
     later = fetch(9, 40, by=2, op=100)
     assert lost(of_groups(ONE), [*FORGOTTEN, later]).endswith(

@@ -309,7 +309,9 @@ def test_a_high_watermark_that_was_written_down_in_the_stop_shows_when_the_end_w
     assert written_down(1, last=1) == "clean stop, or afterwards", "it had gone back before"
 
 
-@pytest.mark.parametrize(("ends", "known"), [((2, 2, 3), True), ((2, 3, 3), False)])
+@pytest.mark.parametrize(
+    ("ends", "known"), [((2, 2, 3), True), ((2, 3, 3), False), ((2, 3, 2), False)]
+)
 def test_a_follower_that_fetched_since_knows_the_high_watermark(
     ends: tuple[int, ...], *, known: bool
 ) -> None:
@@ -544,6 +546,18 @@ def test_an_end_that_was_cut_for_an_unclean_leader() -> None:
         assert ("to follow n2, leader of epoch 3 by an unclean election" in told) is follows
         untimed = "between 1.000 s and 9.000 s" if from_offset == 3 else "that is not recorded"
         assert told.endswith(untimed) is not follows
+
+
+def test_who_had_heard_of_an_unclean_leader_had_followed_it() -> None:
+    fell = [look("n1", 9, 5, mark=8), look("n1", 3, 9, mark=3)]
+    records = [*log("n2", *[(0, A)] * 3, (3, B)), *log("n1", *[(0, A)] * 3, (3, B))]
+    for answers in ([(0, 4), (3, 4.5)], [(3, 4.5), (0, 6)], [(0, 4.5)]):
+        own = [metadata("n1", 2, epoch, at_s) for epoch, at_s in answers]
+        on = group(
+            leadership=[*elected_uncleanly(), *own], replica_states=fell,
+            replica_records=records, truncations=[cut("n1", 3)],
+        )  # fmt: skip
+        assert "to follow" not in cause(log_end_regression.CHECKER, on), answers
 
 
 def test_a_copy_of_a_step_is_not_set_against_what_came_later() -> None:

@@ -449,12 +449,16 @@ def announced(mark: int, *, at: int, broker: int = 2, epoch: int = 0) -> Row:
 
 
 def early(
-    *leadership: Row, send: Row, records: tuple[Row, ...] = (of(A, 0),), looks: Sequence[Row] = ()
+    *leadership: Row,
+    send: Row,
+    records: tuple[Row, ...] = (of(A, 0),),
+    looks: Sequence[Row] = (),
+    about: RunFacts = READ,
 ) -> str:
     rows = {"sends": [send], "polls": [told(A, 0, at=2 * S)], "leadership": [*LED, *leadership]}
     logs = written(*records)
     logs["replica_states"] += looks
-    return reason(uncommitted_read.CHECKER, group(READ, **rows, **logs))
+    return reason(uncommitted_read.CHECKER, group(about, **rows, **logs))
 
 
 def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
@@ -464,6 +468,10 @@ def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
         " 4.000 s: it acknowledged and served what was not committed, or its high watermark stood"
         " still"
     )
+    selector = {"broker": {"replica.selector.class": "a.Selector"}}
+    assert "it acknowledged what was not committed, or its high watermark stood still" in early(
+        *marks, send=ack(A, 0, at=S), about=facts(plan=selector)
+    ), "a follower may have served it"
     for send in (ack(A, 0, at=S, acks="1"), ack(A, 0, at=5 * S), ack(A, None, at=S)):
         said = early(*marks, send=send)
         assert "acknowledged" not in said

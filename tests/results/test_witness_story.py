@@ -122,6 +122,19 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
     ]
 
 
+def test_a_long_story_keeps_send_answer_and_truncation(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 22.5, 123), look("n1", 27.5, 120)])
+    short = story(paths)
+    proof = {Kind.SENT, Kind.ACKED, Kind.CUT}
+    kept = [each for each in short.events if each.kind in proof]
+    assert {each.kind for each in kept} == proof
+    add(paths, "polls", [poll(23 + number / 80, 5000 + number) for number in range(80)])
+    long = story(paths)
+    assert long.more > 40
+    assert [each for each in long.events if each.kind in proof] == kept
+
+
 def test_a_cut_that_no_look_saw_stands_after_the_next_leader_without_a_time(
     make_run: MakeRun,
 ) -> None:

@@ -1,0 +1,84 @@
+"""The clauses of which a lost record's cause is made: what the known truth understands.
+
+`known_truth.wrong_in_cause` holds most of them to what happened. A clause that is not here is one
+that nobody checks: `unknown_words` gives it back, so that a new one needs a new check.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from checkers.causes import BEFELL
+
+_NODE, _LEADER = r"n\d+", r"(?:n\d+|an unknown leader)"
+_TOLD = r"(?:acknowledged|wrote) it(?: \(acks=\w+\))?"
+_SHOWN = "the record does not show"
+_FAULT = "|".join(sorted(set(BEFELL.values()), key=len, reverse=True))
+_TOO = rf"{_NODE}(?: had it|'s log had reached its offset) too, "
+_ELECTED = r" (?:was|had been) elected in epoch \d+"
+
+CLAUSES: Mapping[str, "re.Pattern[str]"] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "no leader": rf"no leader was seen, so {_SHOWN} who {_TOLD}",
+        "either": rf"^{_LEADER}(?: or {_LEADER})* {_TOLD}; {_SHOWN} who it was,"
+                  r" and so not why it is gone",
+        "disks": r", and faults cut each replica's log off below it \([^)]*\)",
+        "perhaps disks": r"; a fault (?:that was never confirmed may have taken it|may have taken"
+                         rf" its only copies), and {_SHOWN} whether it did",
+        "dropped": r" as the leader of epoch \d+, and another record of that epoch has its offset:"
+                   r" the leader dropped it while it led, or never wrote it",
+        "sequence": r"; its log has sequence \d+ of producer \d+ at \d+ and then \d+ at \d+, so it"
+                    r" had taken what is missing between",
+        "only": rf"^only {_NODE} had it: ",
+        "alone": rf"{_NODE} led alone in epoch \d+, {_TOLD}",
+        "led": rf"{_NODE} led in epoch \d+(?: or \d+)*, (?:and )?{_TOLD}",
+        "told": rf"^{_NODE} {_TOLD}",
+        "though": rf" though {_NODE}(?:, {_NODE})*(?: and {_NODE})? (?:was|were) in the ISR and did"
+                  " not have it",
+        "while": " while it (?:was cut off|could not receive from the others|could not send to the"
+                 " others)",
+        "within": rf", (?:{_FAULT}) within [\d.]+ s(?: of the send)?",
+        "asked": rf", (?:{_FAULT}) (?:by|in) a fault asked for (?:before|during) the send",
+        "gave": rf", {_NODE}, leader of epoch \d+, still gave it to op \d+",
+        "only after": rf"{_NODE} truncated it only after {_NODE} was elected in epoch \d+",
+        "unclean": rf"{_NODE}, from outside of the in-sync replicas,{_ELECTED}",
+        "elr": rf"{_NODE}, an eligible leader replica \(KIP-966\),{_ELECTED}",
+        "outside": rf"{_NODE}, which was not in the ISR before,{_ELECTED}",
+        "in the ISR": rf"{_NODE}, in the ISR,{_ELECTED}",
+        "last reported": rf"{_NODE}, which was not in the last reported ISR,{_ELECTED}",
+        "had held": rf"{_NODE}, which had held it,{_ELECTED}",
+        "had truncated": rf"{_NODE}, which had truncated its log at offset \d+(?: or \d+)*,"
+                         rf"{_ELECTED}",
+        "elected": rf"{_NODE}{_ELECTED}",
+        "again": rf"(?:and |{_NODE} )led again in epoch \d+",
+        "rivals": rf"{_NODE}(?:, {_NODE})* and {_NODE} are reported as leaders of epoch \d+",
+        "without": " without it",
+        "log fell": r"; whether it had the record is not known: its log ended at \d+ at [\d.]+ s"
+                    r" and at \d+ at [\d.]+ s",
+        "not known": "; whether it had the record is not known",
+        "maybe": rf"that election may have come before {_NODE} (?:{_FAULT})",
+        "over": "that fault was over before the next election, whose reason the record does not"
+                " show",
+        "not in sync": rf"{_TOO}but was not in the ISR before that election",
+        "down": rf"{_TOO}but was down at that election",
+        "as well": rf"{_TOO}and it was in the ISR as well: either could be elected",
+        "too": rf"{_TOO}and {_SHOWN} why {_NODE} led instead",
+        "which epoch": rf"{_SHOWN} in which epoch, and so not which election took it",
+        "no later": rf"no later leader was seen, so {_SHOWN} what took it",
+    }.items()
+}  # fmt: skip
+"""By name, in the order in which they are looked for."""
+
+
+def clauses_of(cause: str) -> Iterator[str]:
+    """Yield the names of a cause's clauses."""
+    for name, pattern in CLAUSES.items():
+        cause, found = pattern.subn("", cause)
+        yield from [name] * found
+
+
+def unknown_words(cause: str) -> str:
+    """Return what of a cause no clause explains; empty: nothing."""
+    for pattern in CLAUSES.values():
+        cause = pattern.sub("", cause)
+    return "" if re.fullmatch(r"(?:[\s,;]|and )*", cause) else cause.strip()
