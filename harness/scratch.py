@@ -17,7 +17,7 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.leftovers import kill_leftovers
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
-from results.trust import pinned
+from results.record.reading import open_folder
 
 VARIABLE = "TMPDIR"
 """Where programs put temporary files (POSIX, and Python's `tempfile`)."""
@@ -62,10 +62,14 @@ def remove_scratch(paths: RunPaths) -> list[str]:
     """
     if not paths.scratch.is_dir():
         return []
+    root = paths.root.absolute()
 
     def removed() -> bool:
-        with pinned(paths) as folder:
+        folder = open_folder(root, root=root.parent.parent)
+        try:
             shutil.rmtree(paths.scratch.name, ignore_errors=True, dir_fd=folder)
+        finally:
+            os.close(folder)
         return not paths.scratch.exists()
 
     # Whoever was just killed may have been writing one more file.

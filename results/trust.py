@@ -108,24 +108,6 @@ def refuse_unless_own(paths: RunPaths) -> None:
         raise store_error(paths.root, refused) from refused
 
 
-@contextmanager
-def pinned(paths: RunPaths) -> Iterator[int]:
-    """Open a run's folder, and keep it whatever is put in its place meanwhile; give its descriptor.
-
-    Raises:
-        OSError: There is none, or by a link only.
-    """
-    root = paths.root.absolute()
-    handle = os.open(root.parent.parent, os.O_DIRECTORY)
-    try:
-        for name in (root.parent.name, root.name):
-            above, handle = handle, os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-            os.close(above)
-        yield handle
-    finally:
-        os.close(handle)
-
-
 def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
     """Refuse to write into a run that is not the caller's own.
 
