@@ -278,7 +278,7 @@ class _Befell:
     Attributes:
         meanwhile: In force while the leader acknowledged.
         clauses: After that, and before the next leader's election.
-        then: In force while the next leader was elected, if only that is known.
+        then: In force while the next leader was elected or just before, if only that is known.
         notes: Of which the order is not known; or that it was over by then.
         away_until_ns: Until when the leader could not truncate anything; -1: not known.
     """
@@ -317,9 +317,10 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         return _Befell(meanwhile=f" {_MEANWHILE[fault.kind]}" if under else "",
                        away_until_ns=away_until_ns if under else -1)  # fmt: skip
     if not words:
-        held = sure and until_ns >= then.told_ns and fault.kind in _AWAY
+        held = sure and until_ns >= then.not_before_ns and fault.kind in _AWAY
         state = BEFELL[fault.kind] if fault.kind in _ALIVE else "was down"
-        return _Befell(then=f" while {leader.node} {state}" if held else "")
+        order = "while" if until_ns >= then.told_ns else "after"
+        return _Befell(then=f" {order} {leader.node} {state}" if held else "")
     if not sure:
         early = f"that election may have come before {leader.node} {BEFELL[fault.kind]}"
         return _Befell(clauses=(words,), notes=(early,))

@@ -87,7 +87,7 @@ class _Weights:
             return ""
         row = allowed(name, excuses, Judge.CONTRACT)
         return (
-            f"only the strict judge asks for it, the contract with Kafka does not: {REASONS[row]}"
+            f"only the strict judge asks for it, Kafka does not promise it here: {REASONS[row]}"
             if row
             else ""
         )

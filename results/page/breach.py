@@ -28,8 +28,8 @@ class Breach:
     """What was broken.
 
     Attributes:
-        how: `Broken promise`; of a verdict that is not invalid, `Promise not kept`, or `Promise
-            perhaps not kept`.
+        how: `Broken promise`, or the strict judge's rule; of a verdict that is not invalid,
+            `Promise not kept`, or `Promise perhaps not kept`.
         promise: The guarantee, as a sentence; empty where none is known.
         beside: Who asks for it, or what is in doubt, as the judge says; empty: nothing to say.
         where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
@@ -59,8 +59,9 @@ def breach_of(head: Headline) -> Breach | None:
         ids.append(f"offset {witness.offset}")
     ids += _ids(witness.evidence)
     doubtful = "Promise not kept" if witness.trusted else "Promise perhaps not kept"
-    how = "Broken promise" if head.tone == "invalid" else doubtful
     beside = "" if witness.allowed else witness.why
+    broken = "Broken rule of the strict judge" if beside and witness.trusted else "Broken promise"
+    how = broken if head.tone == "invalid" else doubtful
     return Breach(how=how, promise=head.promise, beside=beside, where=", ".join(ids))
 
 

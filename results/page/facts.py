@@ -26,7 +26,17 @@ def facts_of(
         told: Its story; without it, truncations have no card.
     """
     cut = _truncated(told) if told else ()
-    return (*_cards(witness, reigns), *cut) if witness else ()
+    sent = _sent(witness.evidence, told) if witness and told else ()
+    return (*_cards(witness, reigns), *sent, *cut) if witness else ()
+
+
+def _sent(evidence: Evidence, told: Told) -> Iterator[Card]:
+    """Yield who sent it, where the story is about one value."""
+    own = f"sent value {evidence.get('value')} "
+    for each in told.events:
+        if each.kind is Kind.SENT and each.what.startswith(own):
+            yield "sent by", each.who
+            return
 
 
 def _truncated(told: Told) -> Iterator[Card]:

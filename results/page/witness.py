@@ -447,7 +447,7 @@ def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
             # A broker runs again before that is confirmed: its deeds stand behind this.
             seen = "was seen to be over"
             if each.healing_s is not None:
-                seen = f"was being undone, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
+                seen = f"is undone from here on, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
             yield Event(at_s=each.over_s, kind=Kind.FAULT, who=who, what=f"{of} {seen}")
 
 

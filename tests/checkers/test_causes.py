@@ -163,7 +163,8 @@ def test_a_fault_is_told_only_as_far_as_it_was_seen_to_work(hit: Disturbance, wo
         ("pause", 4 * S, " without it while n1 was paused"),
         ("isolate", 4 * S, " without it while n1 was cut off"),
         ("kill", 4 * S, " without it while n1 was down"),
-        ("pause", 4 * S - 1, " without it"),
+        ("pause", 4 * S - 1, " without it after n1 was paused"),
+        ("pause", 3 * S - 1, " without it"),
     ],
 )
 def test_a_fault_that_was_over_before_a_late_answer_is_told_of_the_election(

@@ -110,7 +110,7 @@ def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() 
     strict = verdict(weak, judge=Judge.STRICT)
     (lost,) = strict.anomalies["lost-write"].examples
     assert lost.why.startswith(
-        "only the strict judge asks for it, the contract with Kafka does not: with "
+        "only the strict judge asks for it, Kafka does not promise it here: with "
     )
     (plain,) = verdict(found("lost-write"), judge=Judge.STRICT).anomalies["lost-write"].examples
     assert plain.why == ""

@@ -376,7 +376,8 @@ def test_a_fault_is_over_where_its_end_began_and_not_where_that_was_seen(
     told = story(paths)
     over = [each for each in told_of(told, Kind.FAULT) if each[1] == "fault 77"][-1]
     assert over == (
-        "22.500 s", "fault 77", "kill of n1 was being undone, and was seen to be over at 25.000 s"
+        "22.500 s", "fault 77",
+        "kill of n1 is undone from here on, and was seen to be over at 25.000 s",
     )  # fmt: skip
     tables = RunTables(paths)
     faults = [each for each in fault_lines(tables) if each.fault_id == 77]
