@@ -265,6 +265,12 @@ def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong(
         "n1 alone led epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
         " without leading"
     )
+    on = of_quorum(other, led)
+    told = {"ISR of log-0-0": {"n1": "[1, 3]", "n2": "[1]", "n3": "[1, 3]"}}
+    on = replace(on, facts=replace(on.facts, quorum=replace(on.facts.quorum, disputed={0: told})))
+    assert causes(metadata_divergence.CHECKER, on)[0].endswith(
+        "wrote it without leading; the ISR of log-0-0 is [1, 3] on n1, and [1] on n2"
+    )
     unknown = causes(metadata_divergence.CHECKER, of_quorum(other, {2: ("n1",)}))[0]
     assert unknown.startswith("the record does not show who led epoch 1; n1 and n3 agree")
 
