@@ -83,8 +83,7 @@ def test_what_a_later_leader_gave_no_election_before_it_cost() -> None:
     later = [leads(3, 6, at=35 * S), *heard, leads(3, 6, at=50 * S)]
     subscribed = [{"process": 9, "kind": "assign", "time_ns": 40 * S, "offset": 0}]
     given = {**told(B, 1, op=9, at=45 * S), "process": 9}
-    rows = {"polls": [given], "assignments": subscribed}
-    assert loss(ONE_KILLED, [*LED, *later], **rows) == (
+    assert loss(ONE_KILLED, [*LED, *later], polls=[given], assignments=subscribed) == (
         "n1 led in epoch 4, acknowledged it (acks=1), and n3, leader of epoch 6, still gave it to"
         " op 9; no later leader was seen, so the record does not show what took it"
     )
@@ -96,8 +95,10 @@ def test_a_record_below_all_log_starts_went_with_what_lay_below_them() -> None:
         states = [look(node, 9, at_s, start=start) for node, start, at_s in looks]
         ends = [state(node, 9, start=5) for node in NODES]
         held = [row for node in NODES for row in log(node, (4, C), start=5)]
-        rows = {"replica_states": [*ends, *states], "replica_records": held, "truncations": []}
-        return loss(STOPPED, [leads(1, 4, at=at * S) for at in range(1, 30)], **rows)
+        return loss(
+            STOPPED, [leads(1, 4, at=at * S) for at in range(1, 30)],
+            replica_states=[*ends, *states], replica_records=held, truncations=[],
+        )  # fmt: skip
 
     first = (("n1", 0, 8), ("n1", 5, 9), ("n2", 0, 9.2), ("n2", 5, 9.7))
     assert seen(*first) == (
