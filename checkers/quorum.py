@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.columns import NONE, equal, ints, present, select, texts, unique_pairs
 from checkers.reigns import UNENDED_NS, commits
@@ -101,19 +100,20 @@ def _disputed(leadership: pa.Table) -> dict[int, dict[str, dict[str, str]]]:
     rows = select(leadership, equal(leadership, "source", "metadata-log"))
     rows = select(rows, present(rows, "log_offset"))
     found: dict[int, dict[str, dict[str, str]]] = {}
-    isrs = ["" if isr is None else str(sorted(isr)) for isr in rows["isr"].to_pylist()]
-    told = rows.select(["observer", *_ENTRY, "leader", "leader_epoch"]).append_column("isr", [isrs])
+    words = ["" if isr is None else str(sorted(isr)) for isr in rows["isr"].to_pylist()]
+    isrs = pa.array(words, pa.string())
+    told = rows.select(["observer", *_ENTRY, "leader", "leader_epoch"]).append_column("isr", isrs)
     counts = told.group_by([*_ENTRY]).aggregate([(name, "count_distinct") for name in _NAMED])
     for name, called in _NAMED.items():
-        differ = pc.greater(counts[f"{name}_count_distinct"], 1)
-        for entry in counts.filter(differ).select([*_ENTRY]).to_pylist():
+        differing = select(counts, ints(counts, f"{name}_count_distinct") > 1)
+        for entry in differing.select([*_ENTRY]).to_pylist():
             here = (ints(told, "log_offset") == entry["log_offset"]) & (
                 ints(told, "partition") == entry["partition"]
             )
             mine = select(told, here & equal(told, "topic", entry["topic"])).to_pylist()
-            words = {each["observer"]: str(each[name]) for each in mine}
+            by_node = {each["observer"]: str(each[name]) for each in mine}
             what = f"{called} of {entry['topic']}-{entry['partition']}"
-            found.setdefault(entry["log_offset"], {})[what] = words
+            found.setdefault(entry["log_offset"], {})[what] = by_node
     return found
 
 

@@ -74,6 +74,7 @@ def test_what_copies_of_a_record_have_in_different_words_is_kept() -> None:
         6: {"ISR of log-0-0": {"n1": "[1]", "n2": "[1, 2]"}},
         7: {"leader of log-0-0": {"n1": "1", "n2": "2"}},
     }
+    assert quorum_facts(states, {}, told.slice(0, 0)).disputed == {}
 
 
 def of_quorum(context: RunFacts, *records: Row, states: tuple[Row, ...] = ()) -> Group:
