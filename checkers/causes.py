@@ -29,6 +29,7 @@ from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
 from checkers.findings import seconds
 from checkers.group import Group, Leader
+from checkers.log_start_moved import who_moved_first
 from checkers.protocol import Excuse
 from checkers.replica_reasons import at_the_stop, listed
 from checkers.successors import (
@@ -100,6 +101,7 @@ def cause_of_loss(
         return f"{told}; these brokers report no epochs, so the record does not show why it is gone"
     if (
         how := _on_disks(group, record)
+        or _below_the_starts(group, record)
         or _dropped(group, record, by)
         or _at_stop(group, record, by)
     ):
@@ -117,6 +119,15 @@ def _on_disks(group: Group, record: Acked) -> str:
     if doubtful:
         return f"; {doubtful[0]}, and the record does not show whether it did"
     return f", and faults cut each replica's log off below it ({', '.join(disks)})" * bool(disks)
+
+
+def _below_the_starts(group: Group, record: Acked) -> str:
+    """Say so if every log begins above the record, and nothing asked for retention."""
+    logs = group.logs.get(FINAL, {}).values()
+    below = bool(logs) and not group.facts.forgets
+    below &= all(0 <= record.offset < log.start for log in logs)
+    moved_it = who_moved_first(group, record.offset) if below else ""
+    return f"; {moved_it}" if moved_it else ""
 
 
 def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
@@ -229,9 +240,17 @@ def _by_election(
         notes.append("the record does not show in which epoch, and so not which election took it")
     else:
         lacks = _goes_on_without(group, record)
-        notes.append(f"no later leader was seen{lacks}, so the record does not show what took it")
+        later = _later_led(group, passed[0].epoch if passed else max(each.epoch for each in by))
+        none = "no later leader is known to lack it" if later else "no later leader was seen"
+        notes.append(f"{none}{lacks}, so the record does not show what took it")
     *most, last = clauses
     return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
+
+
+def _later_led(group: Group, epoch: int) -> bool:
+    """Tell whether anybody named the leader of an epoch after one."""
+    rows = group.table("leadership")
+    return bool(((ints(rows, "leader_epoch") > epoch) & (ints(rows, "leader") >= 0)).any())
 
 
 def _goes_on_without(group: Group, record: Acked) -> str:

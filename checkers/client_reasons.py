@@ -37,7 +37,7 @@ from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reads import reads_of, rows_with
 from checkers.reigns import TRANSACTIONS
-from checkers.witnesses import truncations_of, which_cut
+from checkers.witnesses import cut_alike, truncations_of, which_cut
 from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
@@ -334,7 +334,9 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     name, holders = group.facts.name_of(value), nodes_at(group, there, value)
     record = Acked(value=value, offset=there, sent_ns=sent_ns, acked_ns=acked_ns)
     once = bool(holders) and not may_be_resent(group, record)
-    led = acknowledgers(group, record) if once else led_between(group, sent_ns, acked_ns)
+    led = acknowledgers(group, record) if once else ()
+    if not led or any(_first_told_ns(group, each.epoch) > acked_ns for each in led):
+        led = led_between(group, sent_ns, acked_ns)  # Its own leader may have come too late.
     wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
     why_not = doubt(group, offset, sent_ns)
     readers = reads_of(group, offset, [value])
@@ -351,13 +353,19 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
         held = f"{hold(holders)} {name} at {there}{instead}"
         if readers:  # Both were wrong, or the logs are.
             return f"{wrong}, and op {min(readers)} read it there, too, though {held}"
-        return Proved(f"{wrong} wrongly: {held}")
+        return Proved(f"{wrong} wrongly: {held}{cut_alike(group, offset, sent_ns)}")
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
     what = f"; {cuts}" if cuts else f", as {why_not}"
     return (
         f"{wrong} wrongly, or {name} was cut off there and another try of its send was kept at"
         f" {there}{what}"
     )
+
+
+def _first_told_ns(group: Group, epoch: int) -> int:
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    return int(times[(times >= 0) & (ints(rows, "leader_epoch") >= epoch)].min(initial=_LAST))
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:

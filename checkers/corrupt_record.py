@@ -62,6 +62,13 @@ class Corrupt:
         return [word for bit, word in _WORDS.items() if self.damage & bit]
 
 
+def damaged_parts(log: ReplicaLog, offset: int) -> list[str]:
+    """Return what of a log's record is not as it was sent, in words; nothing if all is."""
+    at = log.at(offset)
+    damage = int(ints(log.records, "damage")[at]) if at is not None else 0
+    return [word for bit, word in _WORDS.items() if damage > 0 and damage & bit]
+
+
 def _read(group: Group) -> tuple[int, list[Corrupt]]:
     """Return how many polled records were looked at, and which are damaged."""
     polls = group.table("polls")

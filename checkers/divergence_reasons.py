@@ -17,6 +17,7 @@ from checkers.replica_reasons import (
     leader_text,
     named_ns,
     sides,
+    told_ns,
     verb,
 )
 from checkers.witnesses import truncations_of
@@ -92,6 +93,16 @@ def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
             f"{held}; {stale} knew of that epoch by {seconds(own_ns)}, and its log ended at or"
             f" before {first} at {seconds(short[0])}, and yet it holds the older record of epoch"
             f" {epochs[stale]}: that came back, or never left its disk"
+        )
+    told = told_ns(group, epochs[fresh])
+    looks = looks_at(group, stale)
+    again = [each for each in looks if each[1] <= first and each[0] - LOOK_NS >= told]
+    if again:
+        at_ns, end = again[0]
+        return Proved(
+            f"{held}; {stale}'s log ended at {end} at {seconds(at_ns)}, after that epoch had been"
+            f" told, and yet holds a record of epoch {epochs[stale]} at {first}: it was written"
+            " later, or came back"
         )
     if starts := sorted({each.from_offset for each in later_cuts(group, stale, first)}):
         return Proved(

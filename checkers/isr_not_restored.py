@@ -16,6 +16,7 @@ that was full and shrank again later. A story ends as it wants, some with a brok
 scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -52,14 +53,18 @@ class Shrunk:
     Attributes:
         full_ns: When it was full at last, -1 if it never was.
         seen_ns: When it was told last within the budget.
+        since_ns: Since when it was told as that, without a break.
         looked_ns: When anything was told last.
         isr: As told last within the budget: brokers' ids.
+        by: Who told it, and when it was full; empty: several did.
     """
 
     full_ns: int
     seen_ns: int
+    since_ns: int
     looked_ns: int
     isr: tuple[int, ...]
+    by: str
 
 
 def _told(group: Group) -> pa.Table:
@@ -113,8 +118,10 @@ def _check(group: Group) -> Findings:
                 Shrunk(
                     full_ns=int(late[0]) if len(late) else NONE,
                     seen_ns=int(times[last]),
+                    since_ns=int(times[_begin(told, last)]),
                     looked_ns=last_ns,
                     isr=tuple(told["isr"][last].as_py()),
+                    by=_teller(told, [last, *np.flatnonzero(full)[:1].tolist()]),
                 )
             ]
     return findings(
@@ -124,6 +131,23 @@ def _check(group: Group) -> Findings:
         lambda _each: _labels(group),
         gaps=gaps,
     )
+
+
+def _begin(told: pa.Table, last: int) -> int:
+    """Return in which row an ISR was told first, that is told without a break until another."""
+    isrs = [sorted(each or ()) for each in told["isr"].slice(0, last + 1).to_pylist()]
+    others = [at for at, isr in enumerate(isrs) if isr != isrs[last]]
+    return others[-1] + 1 if others else 0
+
+
+def _teller(told: pa.Table, rows: Sequence[int]) -> str:
+    """Return which broker gave some answers; empty if several did, or none."""
+    told_by = {texts(told, "observer")[row] for row in rows}
+    return told_by.pop() if len(told_by) == 1 and told_by <= _brokers(told) else ""
+
+
+def _brokers(told: pa.Table) -> set[str]:
+    return {f"n{broker}" for broker in ints(told, "leader").tolist()}
 
 
 def _unproven(group: Group, lasted_s: float) -> str:
@@ -139,18 +163,20 @@ def _labels(group: Group) -> Labels:
 
 def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
     calm_ns, plan = group.facts.calm_from_ns or 0, group.facts.plan
-    at_last = f"it was full again at {seconds(shrunk.full_ns)}"
-    never = f"it was not until {seconds(shrunk.looked_ns)}, when it was looked at last"
+    as_told = f"as {shrunk.by} told, " if shrunk.by else ""
+    at_last = f"full again at {seconds(shrunk.full_ns)}"
+    never = f"not full until {seconds(shrunk.looked_ns)}, when it was looked at last"
     return anomaly_at(
         group,
         NAME,
         sentence=f"the ISR of {group.place} did not have its {plan.replication} members again"
         f" within the budget of {plan.budgets.isr_s:g} s from the last heal on, which was at"
-        f" {seconds(calm_ns)}: {at_last if shrunk.full_ns >= 0 else never}; it was"
-        f" {list(shrunk.isr)} from {seconds(shrunk.seen_ns)} on",
+        f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from {seconds(shrunk.since_ns)}"
+        f" on, and {at_last if shrunk.full_ns >= 0 else never}",
         evidence={
             "isr": list(shrunk.isr),
             "seen_ns": shrunk.seen_ns,
+            "since_ns": shrunk.since_ns,
             "full_ns": shrunk.full_ns if shrunk.full_ns >= 0 else None,
             "members": plan.replication,
             "budget_s": plan.budgets.isr_s,

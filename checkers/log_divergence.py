@@ -31,13 +31,14 @@ look of it is.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, pairwise
 
 import numpy as np
 
 from checkers.columns import Ints, equal, ints, present, select, shared, stack
+from checkers.corrupt_record import damaged_parts
 from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, texts_in
@@ -53,6 +54,7 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.replica_reasons import (
+    verb,
     wrong_copy,
 )
 from checkers.reused_epochs import all_reused, reuse
@@ -381,8 +383,20 @@ def _by_epochs(
     if len(set(epochs.values())) == 1:
         logs, first = compared_logs(group, found)
         which = wrong_copy(group, logs, first, list(held))
-        return Proved(which) if which else "the record does not show which of the copies is wrong"
+        if not which:
+            return "the record does not show which of the copies is wrong"
+        return Proved(f"{which}{_damaged(logs, first, list(held))}")
     return why_it_kept(group, found, epochs)
+
+
+def _damaged(logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]) -> str:
+    """Return in which of two copies what is not as it was sent, as the end of a sentence."""
+    parts = {node: damaged_parts(logs[node], offset) for node in nodes}
+    wrong = [node for node in nodes if parts[node]]
+    if len(wrong) != 1:
+        return ""
+    what = parts[wrong[0]]
+    return f"; {verb(what, 'is', 'are')} not as sent in that of {wrong[0]}"
 
 
 CHECKER = Checker(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from checkers.acknowledger import looks_at
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, disturbed
+from checkers.client_reasons import final_logs
 from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.controllers_log import elected
 from checkers.disk_losses import excuses_of_disk
@@ -30,7 +31,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns
+from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import not_earlier, truncations_of
 from results.record.terms import AnomalyClass
@@ -161,9 +162,12 @@ def _why(group: Group, found: Anomaly) -> str:
     if timed:
         return cut_text(timed[0])
     if seen_ns < 0:
-        return fate(group, node, end) or (
-            f"{node} recorded no truncation; its files after the stop are shorter"
-        )
+        if not (befell := fate(group, node, end)):
+            return f"{node} recorded no truncation; its files after the stop are shorter"
+        mark = number_in(found, "high_watermark")
+        longer = [log.node for log in final_logs(group) if log.whole and log.read_end >= mark]
+        kept = f"; {verb(longer, 'still reaches', 'still reach')} {mark}"
+        return Proved(f"{befell}{kept * bool(longer)}")
     again = [each for each in looks_at(group, node) if each[0] > seen_ns]
     back = f", and ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
     once = _lives(group, node, marked_ns, seen_ns) == 1

@@ -138,6 +138,26 @@ def _why(group: Group, found: Anomaly) -> str:
     return "no setting of the plan asks for it; the record does not show which replica was first"
 
 
+def who_moved_first(group: Group, offset: int) -> str:
+    """Return on which replica a log's start was first seen above an offset, and when, for people.
+
+    Empty if no look shows it.
+    """
+    above = [each for each in _moved(group) if each.start > offset and each.first_ns >= 0]
+    if not above:
+        return ""
+    first = min(above, key=lambda each: each.first_ns)
+    led = _led_while_it_moved(group, first.node, first.first_ns)
+    of = f", leader of epoch {led[0].epoch}," if [one.node for one in led] == [first.node] else ""
+    zero_ns = _last_at_zero(group, first.node)
+    before = f"at 0 at {seconds(zero_ns)}, and " if zero_ns >= 0 else ""
+    return (
+        f"all logs begin above it now; that of {first.node}{of} was seen so first: it began"
+        f" {before}at {first.start} at {seconds(first.first_ns)}; no setting of the plan asks for"
+        " it"
+    )
+
+
 def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
     """Return who may have led while a log's start moved; nobody if it is not known when that was.
 

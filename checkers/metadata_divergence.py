@@ -20,7 +20,7 @@ A scenario's step copies the files of live nodes: there only what was told befor
 a bound, and a copy is compared as far as it reaches. A log that could not be read to its end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from checkers.facts import CRASH, FINAL, RunFacts
@@ -87,8 +87,17 @@ def _why(group: Group, found: Anomaly) -> str:
             " it"
         )
     if told := wrong_copy(group, logs, first, nodes):
-        return Proved(told)
+        return Proved(f"{told}{_differs(group, first, nodes)}")
     return f"the record does not show which of {listed(nodes)} holds what a leader wrote there"
+
+
+def _differs(group: Group, offset: int, nodes: Sequence[str]) -> str:
+    """Return in what two copies of a record differ, as the end of a sentence."""
+    return "".join(
+        f"; the {what} is {words[nodes[0]]} on {nodes[0]}, and {words[nodes[1]]} on {nodes[1]}"
+        for what, words in group.facts.quorum.disputed.get(offset, {}).items()
+        if all(node in words for node in nodes) and words[nodes[0]] != words[nodes[1]]
+    )
 
 
 CHECKER = Checker(

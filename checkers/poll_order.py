@@ -49,7 +49,7 @@ from checkers.positions import (
     poll_steps,
     read_rows,
 )
-from checkers.protocol import Checker, Excuse, Findings, Premise, Promise
+from checkers.protocol import Checker, Excuse, Findings, Premise, Promise, Proved
 from checkers.reads import others, reads_among, reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
@@ -306,6 +306,15 @@ def _left_out(group: Group, found: Anomaly, who: str) -> str:
     after, next_ = number_in(found, "after_offset"), number_in(found, "offset")
     offsets, values = _skipped(group, group.view(_kept), after, next_)
     it = "it" if len(offsets) == 1 else "them"
+    own = _returned(group, offsets, values, number_in(found, "op_id"))
+    if own.any() and own.all():
+        nodes = [log.node for log in final_logs(group) if log.holds(offsets, values).all()]
+        return Proved(
+            f"op {number_in(found, 'op_id')} itself returned {it}, out of place: {who} gave records"
+            f" in another order than the log's{_because(f'{hold(nodes)} {it}' * bool(nodes))}"
+        )
+    offsets, values = offsets[~own], values[~own]
+    it = "it" if len(offsets) == 1 else "them"
     nodes = [log.node for log in final_logs(group) if log.holds(offsets, values).all()]
     if not len(offsets):
         return f"{who} left out what it jumped over"
@@ -317,6 +326,14 @@ def _left_out(group: Group, found: Anomaly, who: str) -> str:
     because = _because(f"{hold(nodes)} {it}" * bool(nodes), got, marker)
     aborted = " or took its transaction for aborted" if marker and _committed(group, found) else ""
     return f"{who} left {it} out{aborted}{because}{_unmoved(found)}"
+
+
+def _returned(group: Group, offsets: Ints, values: Ints, op_id: int) -> Mask:
+    """Tell which of some records an op was given."""
+    if not len(offsets):
+        return np.zeros(0, dtype=np.bool_)
+    places, ops, _ = reads_among(group, offsets, values)
+    return np.asarray(within(np.arange(len(offsets)), places[ops == op_id]), dtype=np.bool_)
 
 
 def _committed(group: Group, found: Anomaly) -> bool:

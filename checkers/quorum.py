@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, ints, present, select, texts, unique_pairs
+from checkers.columns import NONE, equal, ints, present, select, texts, unique_pairs
 from checkers.reigns import UNENDED_NS, commits
 
 Marks = Mapping[str, int]
@@ -19,6 +19,16 @@ Marks = Mapping[str, int]
 
 Committed = tuple[int, int, int]
 """A high watermark, and two times: see `QuorumFacts.commits`."""
+
+
+Disputed = Mapping[str, Mapping[str, str]]
+"""What a record names, as `ISR of log-0-0`, and by node what its copy has for it."""
+
+ENTRY_COLUMNS = (
+    "topic", "partition", "source", "observer", "leader", "leader_epoch", "isr", "log_offset",
+)  # fmt: skip
+_NAMED = {"leader": "leader", "leader_epoch": "leader epoch", "isr": "ISR"}
+_ENTRY = ("log_offset", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +48,7 @@ class QuorumFacts:
         votes: Who voted for whom, as (epoch, node, candidate).
         commits: By each high watermark that was told, in their order: before when nothing just
             below it was committed, and by when all was; the last one's offset is beyond all.
+        disputed: What copies of that log have in different words, by the record's offset.
     """
 
     marks: Marks = field(default_factory=dict)
@@ -46,6 +57,7 @@ class QuorumFacts:
     leaders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     votes: frozenset[tuple[int, str, str]] = frozenset()
     commits: tuple[Committed, ...] = ()
+    disputed: Mapping[int, Disputed] = field(default_factory=dict)
 
     def committed(self, offset: int) -> tuple[int, int]:
         """Return before when an entry of the log was not committed, and by when it was."""
@@ -53,12 +65,15 @@ class QuorumFacts:
         return self.commits[at][1:] if at < len(self.commits) else (0, UNENDED_NS)
 
 
-def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumFacts:
+def quorum_facts(
+    states: pa.Table, step_begins_ns: Mapping[str, int], leadership: pa.Table | None = None
+) -> QuorumFacts:
     """Sum up what the quorum's leaders told.
 
     Args:
         states: Rows of `quorum_states`.
         step_begins_ns: When each step of a scenario began, by its name.
+        leadership: `ENTRY_COLUMNS` of `leadership`, for what the copies have in different words.
     """
     told = select(states, present(states, "high_watermark") & (ints(states, "epoch") >= 0))
     times = ints(told, "observed_ns")
@@ -76,7 +91,30 @@ def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumF
         leaders=_leaders(states),
         votes=votes_of(states),
         commits=commits(states),
+        disputed=_disputed(leadership) if leadership is not None else {},
     )
+
+
+def _disputed(leadership: pa.Table) -> dict[int, dict[str, dict[str, str]]]:
+    """Return in what copies of a record of the controllers' log differ."""
+    rows = select(leadership, equal(leadership, "source", "metadata-log"))
+    rows = select(rows, present(rows, "log_offset"))
+    found: dict[int, dict[str, dict[str, str]]] = {}
+    words = ["" if isr is None else str(sorted(isr)) for isr in rows["isr"].to_pylist()]
+    isrs = pa.array(words, pa.string())
+    told = rows.select(["observer", *_ENTRY, "leader", "leader_epoch"]).append_column("isr", isrs)
+    counts = told.group_by([*_ENTRY]).aggregate([(name, "count_distinct") for name in _NAMED])
+    for name, called in _NAMED.items():
+        differing = select(counts, ints(counts, f"{name}_count_distinct") > 1)
+        for entry in differing.select([*_ENTRY]).to_pylist():
+            here = (ints(told, "log_offset") == entry["log_offset"]) & (
+                ints(told, "partition") == entry["partition"]
+            )
+            mine = select(told, here & equal(told, "topic", entry["topic"])).to_pylist()
+            by_node = {each["observer"]: str(each[name]) for each in mine}
+            what = f"{called} of {entry['topic']}-{entry['partition']}"
+            found.setdefault(entry["log_offset"], {})[what] = by_node
+    return found
 
 
 def _leaders(states: pa.Table) -> dict[int, tuple[str, ...]]:

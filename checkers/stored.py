@@ -46,7 +46,7 @@ from checkers.ingest import (
 from checkers.layout import TableFile, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
-from checkers.quorum import quorum_facts
+from checkers.quorum import ENTRY_COLUMNS, quorum_facts
 from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
@@ -249,7 +249,11 @@ def load_facts(root: Path) -> RunFacts:
         milestones=tuple(milestones),
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
-        quorum=quorum_facts(quorum, {each.name: each.begun_ns for each in steps}),
+        quorum=quorum_facts(
+            quorum,
+            {each.name: each.begun_ns for each in steps},
+            load_table(paths, "leadership", ENTRY_COLUMNS),
+        ),
         calm_from_ns=calm_ns,
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},

@@ -71,7 +71,7 @@ class Next(Leader):
 
 
 def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
-    """Return the first later leader that did not certainly have a record.
+    """Return the first later leader that did not certainly have a record, as no later one gave it.
 
     Args:
         group: The partition.
@@ -88,15 +88,15 @@ def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next
 def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
     rows = group.table("leadership")
     epochs = ints(rows, "leader_epoch")
-    later = np.unique(epochs[(epochs > leader.epoch) & (ints(rows, "leader") >= 0)]).tolist()
-    last, gave = leader, readers_of(group, record)
+    gave = readers_of(group, record)
+    since = max([leader.epoch, *(each.epoch for each in gave)])  # What readers got, was not lost.
+    later = np.unique(epochs[(epochs > since) & (ints(rows, "leader") >= 0)]).tolist()
+    last = leader
     for epoch in later:
         leaders = leaders_of(group, epoch)
         here = Acknowledger(broker=leaders[0], epoch=epoch)
         if len(leaders) == 1 and leads_on(group, last, here):
             last = here
-        elif len(leaders) == 1 and Leader(broker=here.broker, epoch=epoch) in gave:
-            last = here  # Readers got it from that leader: it was lost later.
         elif not all(_kept(group, record, f"n{each}") for each in leaders):
             return _led(group, epoch, leaders)
     return None

@@ -101,11 +101,11 @@ def _why(group: Group, found: Anomaly) -> str:
         traffic &= next((mask for when, mask in masks.items() if f" {when} " in what), traffic)
     tried = select(ops, traffic)
     if not tried.num_rows:
-        return f"clients began nothing that could count among the {what.removeprefix('ok ')}"
+        none = f"clients began nothing that could count among the {what.removeprefix('ok ')}"
+        return f"{none}{_busy(ops) if what.endswith('in the main phase') else ''}"
     empty = equal(tried, "outcome", Outcome.OK.value) & (ints(tried, "messages") <= 0)
     failed = select(tried, ~equal(tried, "outcome", Outcome.OK.value))
-    told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)
-    mostly = f", mostly with {max(told, key=lambda each: (told[each], each))}" if told else ""
+    mostly = _mostly(failed)
     count = number_in(found, "minimum")
     if failed.num_rows:
         return f"{failed.num_rows} of the {tried.num_rows} operations that began failed{mostly}"
@@ -117,6 +117,21 @@ def _why(group: Group, found: Anomaly) -> str:
         f"none of the {tried.num_rows} operations failed: clients began too few of them for the"
         f" plan's minimum of {count}"
     )
+
+
+def _mostly(failed: pa.Table) -> str:
+    """Return the error that most of some failed operations had, as the end of a sentence."""
+    told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)
+    return f", mostly with {max(told, key=lambda each: (told[each], each))}" if told else ""
+
+
+def _busy(ops: pa.Table) -> str:
+    """Return in what else clients were in the main phase, if all of that failed."""
+    traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
+    other = select(ops, traffic & equal(ops, "phase", Phase.MAIN.value))
+    if not other.num_rows or equal(other, "outcome", Outcome.OK.value).any():
+        return ""
+    return f"; all {other.num_rows} others that they began then failed{_mostly(other)}"
 
 
 CHECKER = Checker(

@@ -163,6 +163,13 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
     return ", or ".join([*told[:_TOLD], *([f"{more} more truncations"] if more > 0 else [])])
 
 
+def cut_alike(group: Group, offset: int, since_ns: int) -> str:
+    """Return who truncated an offset, if all did from one place, as the end of a sentence."""
+    cuts = truncations_of(group, offset, since_ns=since_ns)
+    nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
+    return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""
+
+
 def by_node(cuts: Sequence[Truncation], offset: int) -> list[str]:
     """Return who truncated an offset, by node, for a sentence: two nodes at most."""
     nodes = list(dict.fromkeys(cut.node for cut in cuts))[:2]

@@ -64,7 +64,7 @@ CLAUSES: Mapping[str, "re.Pattern[str]"] = {
         "as well": rf"{_TOO}and it was in the ISR as well: either could be elected",
         "too": rf"{_TOO}and {_SHOWN} why {_NODE} led instead",
         "which epoch": rf"{_SHOWN} in which epoch, and so not which election took it",
-        "no later": rf"no later leader was seen, so {_SHOWN} what took it",
+        "no later": rf"no later leader (?:was seen|is known to lack it), so {_SHOWN} what took it",
     }.items()
 }  # fmt: skip
 """By name, in the order in which they are looked for."""

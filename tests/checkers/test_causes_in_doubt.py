@@ -78,6 +78,39 @@ def test_a_leader_that_gave_it_to_a_reader_had_it() -> None:
     assert loss(ONE_KILLED, LED, polls=[early], assignments=subscribed) == ELECTED
 
 
+def test_what_a_later_leader_gave_no_election_before_it_cost() -> None:
+    heard = [metadata(node, 3, 6, 36) for node in ("n1", "n2")]
+    later = [leads(3, 6, at=35 * S), *heard, leads(3, 6, at=50 * S)]
+    subscribed = [{"process": 9, "kind": "assign", "time_ns": 40 * S, "offset": 0}]
+    given = {**told(B, 1, op=9, at=45 * S), "process": 9}
+    assert loss(ONE_KILLED, [*LED, *later], polls=[given], assignments=subscribed) == (
+        "n1 led in epoch 4, acknowledged it (acks=1), and n3, leader of epoch 6, still gave it to"
+        " op 9; no later leader was seen, so the record does not show what took it"
+    )
+    assert "n2 was elected in epoch 5" in loss(ONE_KILLED, [*LED, *later])
+
+
+def test_a_record_below_all_log_starts_went_with_what_lay_below_them() -> None:
+    def seen(*looks: tuple[str, int, float]) -> str:
+        states = [look(node, 9, at_s, start=start) for node, start, at_s in looks]
+        ends = [state(node, 9, start=5) for node in NODES]
+        held = [row for node in NODES for row in log(node, (4, C), start=5)]
+        return loss(
+            STOPPED, [leads(1, 4, at=at * S) for at in range(1, 30)],
+            replica_states=[*ends, *states], replica_records=held, truncations=[],
+        )  # fmt: skip
+
+    first = (("n1", 0, 8), ("n1", 5, 9), ("n2", 0, 9.2), ("n2", 5, 9.7))
+    assert seen(*first) == (
+        "n1 acknowledged it (acks=1); all logs begin above it now; that of n1, leader of epoch 4,"
+        " was seen so first: it began at 0 at 8.000 s, and at 5 at 9.000 s; no setting of the plan"
+        " asks for it"
+    )
+    follower = seen(("n2", 0, 8), ("n2", 5, 9), ("n1", 5, 9.7))
+    assert "that of n2 was seen so first" in follower
+    assert "begin above it now" not in seen()  # No look shows which was first.
+
+
 def test_a_leader_whose_log_lost_its_end_while_it_led_may_have_had_it() -> None:
     def seen(*ends: tuple[int, int]) -> str:
         return loss(ONE_KILLED, LED, replica_states=[*ENDS, *(look("n2", *each) for each in ends)])

@@ -381,14 +381,18 @@ def test_an_isr_that_was_full_too_late() -> None:
     (sentence,) = late(isr(-5, 1, 2), isr(7, 1, 3), isr(61, 1, 2, 3))
     assert sentence == (
         "the ISR of log-0-0 did not have its 3 members again within the budget of 60 s from the"
-        " last heal on, which was at 100.000 s: it was full again at 161.000 s; it was [1, 3] from"
-        " 107.000 s on"
+        " last heal on, which was at 100.000 s: as n1 told, it was [1, 3] from"
+        " 107.000 s on, and full again at 161.000 s"
     )
 
 
 def test_an_isr_that_was_never_full_again() -> None:
     (sentence,) = late(isr(-9, 1, 2, 3), isr(-5, 1, 2), belief(61, 1))
-    assert "it was not until 161.000 s, when it was looked at last; it was [1, 2]" in sentence
+    told = "as n1 told, it was [1, 2] from 95.000 s on, and not full until 161.000 s, when it was"
+    assert f"{told} looked at last" in sentence
+    # It began when it was told first without a break, and not when it was told last in time.
+    (again,) = late(isr(-9, 1, 2), isr(-7, 1, 2, 3), isr(-5, 1, 2), isr(20, 2, 1), belief(61, 1))
+    assert "it was [2, 1] from 95.000 s on" in again
 
 
 def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
@@ -439,8 +443,8 @@ def test_a_cut_record_may_lack_an_isr() -> None:
     (anomaly,) = found(isr_not_restored.CHECKER, cut).anomalies
     assert anomaly.broken_premises == ("whole-record",)
     assert anomaly.evidence == {
-        "isr": [1, 2], "seen_ns": CALM - 5 * S, "full_ns": None, "members": 3, "budget_s": 60.0,
-        "calm_from_ns": CALM,
+        "isr": [1, 2], "seen_ns": CALM - 5 * S, "since_ns": CALM - 5 * S, "full_ns": None,
+        "members": 3, "budget_s": 60.0, "calm_from_ns": CALM,
     }  # fmt: skip
 
 

@@ -59,6 +59,24 @@ def of_states(*states: Row, steps: dict[str, int] | None = None) -> QuorumFacts:
     return quorum_facts(table, steps or {})
 
 
+def test_what_copies_of_a_record_have_in_different_words_is_kept() -> None:
+    def entry(node: str, offset: int, *isr: int, leader: int = 1) -> Row:
+        return {
+            "topic": "log-0", "partition": 0, "source": "metadata-log", "observer": node,
+            "leader": leader, "leader_epoch": 1, "isr": list(isr), "log_offset": offset,
+        }  # fmt: skip
+
+    rows = [entry("n1", 5, 3, 1), entry("n2", 5, 1, 3), entry("n1", 6, 1), entry("n2", 6, 1, 2),
+            entry("n1", 7, 1), entry("n2", 7, 1, leader=2)]  # fmt: skip
+    told = pa.Table.from_pylist(rows, schema=TABLES["leadership"])
+    states = TABLES["quorum_states"].empty_table()
+    assert quorum_facts(states, {}, told).disputed == {
+        6: {"ISR of log-0-0": {"n1": "[1]", "n2": "[1, 2]"}},
+        7: {"leader of log-0-0": {"n1": "1", "n2": "2"}},
+    }
+    assert quorum_facts(states, {}, told.slice(0, 0)).disputed == {}
+
+
 def of_quorum(context: RunFacts, *records: Row, states: tuple[Row, ...] = ()) -> Group:
     made = group(context, replica_records=list(records), replica_states=list(states))
     return replace(made, **QUORUM_PLACE)

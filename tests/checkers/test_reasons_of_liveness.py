@@ -575,6 +575,11 @@ def test_why_there_was_too_little_traffic() -> None:
     assert too_little([op(1)], ok_polls=2) == [
         "clients began nothing that could count among the polls in the main phase"
     ]
+    stuck = [op(at, outcome="info", error="_MSG_TIMED_OUT: x") for at in (1, 2)]
+    assert too_little(stuck, ok_polls=2)[-1] == (
+        "clients began nothing that could count among the polls in the main phase; all 2 others"
+        " that they began then failed, mostly with _MSG_TIMED_OUT"
+    )
     assert too_little([op(1, phase="warmup")], ok_sends=2) == [
         "clients began nothing that could count among the sends in the main phase"
     ]

@@ -208,6 +208,31 @@ def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
     )  # fmt: skip
 
 
+def test_what_a_log_did_not_reach_when_the_epoch_was_known_it_did_not_keep() -> None:
+    told = leads(2, 3, at=2 * S)
+    for at_s, kept in ((4, False), (3.9, True)):  # An end may be two seconds older than its note.
+        seen = diverged(
+            OLDER, leadership=[*elected_uncleanly()[1:], told], replica_states=[look("n3", 0, at_s)]
+        )
+        why = causes(log_divergence.CHECKER, seen)[0]
+        assert ("kept the older record" in why) is kept
+        later = "n3's log ended at 0 at 4.000 s, after that epoch had been told, and yet holds a"
+        assert (f"{later} record of epoch 0 at 0: it was written later, or came back" in why) is (
+            not kept
+        )
+
+
+def test_what_is_damaged_in_one_of_two_copies_is_named() -> None:
+    held = [row for node in NODES for row in log(node, (0, A), (0, B), (0, C))]
+    held = [{**row, "damage": 0} for row in held]
+    held[0] |= {"damage": 3, "record_hash": 1}
+    told = causes(log_divergence.CHECKER, diverged(held, leadership=[leads(3, 0)]))[0]
+    assert told == (
+        "n3 alone led epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
+        " without leading; payload and key are not as sent in that of n1"
+    )
+
+
 def test_a_log_that_could_not_be_read_is_not_said_to_lack_anything() -> None:
     about = replace(STOPPED, unreadable_nodes=frozenset({"n1"}))
     on = replace(diverged(GAP, leadership=[leads(2, 0)]), facts=about)
@@ -239,6 +264,12 @@ def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong(
     assert cause(metadata_divergence.CHECKER, of_quorum(other, led)) == (
         "n1 alone led epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
         " without leading"
+    )
+    on = of_quorum(other, led)
+    told = {"ISR of log-0-0": {"n1": "[1, 3]", "n2": "[1]", "n3": "[1, 3]"}}
+    on = replace(on, facts=replace(on.facts, quorum=replace(on.facts.quorum, disputed={0: told})))
+    assert causes(metadata_divergence.CHECKER, on)[0].endswith(
+        "wrote it without leading; the ISR of log-0-0 is [1, 3] on n1, and [1] on n2"
     )
     unknown = causes(metadata_divergence.CHECKER, of_quorum(other, {2: ("n1",)}))[0]
     assert unknown.startswith("the record does not show who led epoch 1; n1 and n3 agree")
@@ -531,6 +562,16 @@ def test_an_end_that_went_back_once() -> None:
     assert cause(log_end_regression.CHECKER, group(replica_states=restarted)).startswith(
         "n1 was restarted in between"
     )
+
+
+def test_who_lost_an_end_in_its_stop_is_named_and_who_has_it_still() -> None:
+    rows = [*log("n1", (0, A), (0, B)), *log("n2", (0, A), (0, B)), *log("n3", (0, A))]
+    states = [look("n3", 2, 91, mark=2), *(state(node, 2) for node in ("n1", "n2")), state("n3", 1)]
+    on = group(STOPPED, leadership=[leads(3, 0)], replica_records=rows, replica_states=states)
+    told = cause(log_end_regression.CHECKER, on)
+    assert told.startswith("n3's log still ended at 2 at 91.000 s, and no truncation of it was")
+    assert told.endswith("; n1 and n2 still reach 2")
+    assert isinstance(told, Proved)
 
 
 def test_an_end_that_was_cut_for_an_unclean_leader() -> None:

@@ -241,7 +241,7 @@ def test_an_isr_is_full_again_when_it_first_was() -> None:
         (1, [1]), (budget - 1, [1, 2]), (budget + 5, [1, 2, 3]), (budget + 9, [1, 2, 3]),
     )]  # fmt: skip
     (anomaly,) = found(isr_not_restored.CHECKER, group(peace(), leadership=rows)).anomalies
-    assert f"it was full again at {100 + budget + 5}.000 s" in anomaly.sentence
+    assert f"and full again at {100 + budget + 5}.000 s" in anomaly.sentence
     assert anomaly.evidence["full_ns"] == CALM + (budget + 5) * S
     short = [*rows[:2], answer(budget + 9, source="metadata", isr=[1])]
     (never,) = found(isr_not_restored.CHECKER, group(peace(), leadership=short)).anomalies
