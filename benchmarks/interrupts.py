@@ -437,6 +437,8 @@ def _row(line: Line) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play what is left, and write the page."""
     options = _options(arguments)
+    # In the background a shell has Ctrl-C ignored, in all that is started there, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     commit, changes = code()
     now = commit + "+" * bool(changes), hashed((*RUNNING, *JUDGING))
     only = options.only or ["reference"]
