@@ -20,8 +20,10 @@ from checkers import (
 )
 from checkers.facts import DiskLoss, RunFacts
 from checkers.protocol import Proved
+from checkers.reigns import Reign
 from results.record.contents import PAYLOAD
 from results.record.milestones import Milestone
+from results.record.values import SEQUENCE_BITS
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -52,6 +54,7 @@ from tests.checkers.reason_rows import (
     written,
 )
 from tests.checkers.reasons import look, metadata
+from tests.checkers.test_reigns import reign
 
 SENDS = [ack(A, 0, at=S), ack(B, 1, op=2, at=S)]
 HELD = {"sends": SENDS, "leadership": LED, **logs((0, A), (0, B))}
@@ -74,6 +77,16 @@ def test_a_value_that_one_reader_got_alone_was_not_in_the_log() -> None:
     )
     assert not isinstance(unread, Proved)
     assert unread.endswith("it may have been cut off: the log of n3 was not read to its end")
+
+
+def test_a_value_of_another_partition_is_said_to_be_one() -> None:
+    of_the_other = (2 << SEQUENCE_BITS) + 7
+    polls = [told(A, 0, op=4), told(of_the_other, 0, op=5)]
+    on = replace(READ, plan=READ.plan.model_copy(update={"partitions": 2}))
+    said = reason(inconsistent_offsets.CHECKER, group(on, **HELD, polls=polls))
+    assert f"and value {of_the_other}, which belongs to log-0-1, nowhere;" in said
+    alone = reason(inconsistent_offsets.CHECKER, group(READ, **HELD, polls=polls))
+    assert f"and value {of_the_other} nowhere;" in alone, "the run had one partition"
 
 
 def test_a_wrong_answer_to_a_writer_is_told_apart_from_one_to_a_reader() -> None:
@@ -423,6 +436,19 @@ def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:
         f"its last poll ended 1.000 s after final reads began; {ALL} offset 1 and one other read"
         " got there; the record does not show what kept it from going on"
     )
+    gone = [{**metadata(node, -1, 1, at_s), "leader": -1} for node in NODES for at_s in (6, 9)]
+
+    def without(*more: Row, reigns: tuple[Reign, ...] = ()) -> str:
+        led = [leads(2, 0, at=S // 2), *gone, *more]
+        rows = {**HELD, "leadership": led, "polls": polls, "final_reads": [reads]}
+        return reason(unseen.INCOMPLETE_CHECKER, group(replace(about, reigns=reigns), **rows))
+
+    named = "no broker named a leader of the partition from 6.000 s to 9.000 s"
+    assert without().endswith(f"one other read got there; {named}")
+    nobody = (reign(-1, 1, 5, 20, topic="log-0"),)
+    assert without(reigns=nobody).endswith(", nor had the controllers elected one, by their log")
+    assert without(reigns=(reign(3, 1, 5, 20, topic="log-0"),)).endswith(named)
+    assert "no broker named" not in without(metadata("n1", 2, 0, 8.5)), "somebody led meanwhile"
     bare = reason(unseen.INCOMPLETE_CHECKER, group(polls=polls[:1], final_reads=[reads]))
     assert "other read" not in bare
 
@@ -438,7 +464,7 @@ def test_the_transaction_that_holds_readers_up_is_named() -> None:
     hanging = why(of(A, 0), of(B, 1, producer=2), marker())
     assert hanging.startswith("the transaction of op 2, whose record stands there, has no marker")
     ended = why(of(A, 0), of(B, 1), marker(), of(C, 2))
-    assert ended == "an open transaction holds readers up there"
+    assert ended == "its leader held readers up there, as at an open transaction"
 
 
 # What was read too early, or in spite of having failed.
