@@ -30,7 +30,7 @@ import numpy as np
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
-from checkers.epoch_starts import checkpoints, runs
+from checkers.epoch_starts import checkpoints, goes_back, runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings, number_in, texts_in
 from checkers.group import Group, ReplicaLog
@@ -374,6 +374,8 @@ def _why(group: Group, found: Anomaly) -> str:
     sure = any(each.from_offset == first for each in cuts)
     cut_how += ", which may have dropped them" * (not sure)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
+    if back := goes_back(group, log, first):
+        return Proved(back)
     if log is not None and at is not None:
         later = int(log.epochs[at])
         told.append(f"{leader_text(group, later)} wrote other records there")

@@ -26,7 +26,7 @@ from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, present, select
 from checkers.controllers_log import elected, undisputed
 from checkers.disk_losses import all_lost, lost_on_disks
-from checkers.epoch_starts import EpochStart, epoch_starts
+from checkers.epoch_starts import EpochStart, epoch_starts, goes_back
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
@@ -108,11 +108,14 @@ def _describe(group: Group, pair: Incomplete) -> Anomaly:
     lacked = f"offset {start.offset}"
     if last > start.offset:
         lacked = f"offsets {start.offset} to {last}"
+    began = f"{who} of {group.place} in epoch {start.epoch}, began without {lacked}, which had"
+    log = group.logs.get(start.snapshot, {}).get(start.node) if start.by_records else None
+    if goes_back(group, log, start.offset):
+        began = f"{group.place} has a record of epoch {start.epoch} below what had"
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{who} of {group.place} in epoch {start.epoch}, began without {lacked}, which"
-        f" had been committed: {before.text}, and {start.text}",
+        sentence=f"{began} been committed: {before.text}, and {start.text}",
         evidence={
             "epoch": start.epoch,
             "leader": leader,
@@ -133,6 +136,8 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     leader, epoch = number_in(found, "leader"), number_in(found, "epoch")
+    if back := _goes_back(group, found):
+        return Proved(back)
     if leader < 0:
         return "which broker began that epoch is not recorded, and so not why it lacked them"
     node, begun, told = f"n{leader}", elected(group, epoch), list[str]()
@@ -151,6 +156,14 @@ def _why(group: Group, found: Anomaly) -> str:
     return Proved("; ".join(told)) if told else (
         "the record shows neither how that leader was elected, nor what it held before"
     )  # fmt: skip
+
+
+def _goes_back(group: Group, found: Anomaly) -> str:
+    """Say so if an epoch's first record may carry a wrong one: nobody need have begun there."""
+    if found.evidence.get("start_is") != "record":
+        return ""
+    logs = group.logs.get(str(found.evidence.get("snapshot")), {})
+    return goes_back(group, logs.get(str(found.evidence.get("start_of"))), found.offset)
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:

@@ -1,5 +1,6 @@
 """What causes say of elections, votes and in-sync replicas: each clause, and a hair beside."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -165,6 +166,29 @@ def test_a_clean_election_before_any_fault() -> None:
     assert cause(incomplete_leader.CHECKER, killed) == (
         "the controllers elected n2 cleanly (ISR [2, 1])"
     )
+
+
+def test_where_an_earlier_epoch_goes_on_behind_no_leader_need_have_begun() -> None:
+    def told(*records: tuple[int, int], led: Sequence[Row] = ()) -> tuple[str, str]:
+        held = [row for node in NODES for row in log(node, *records)]
+        on = group(leadership=[announced(1, 0, 3, 4), *led], replica_records=held)
+        (first,) = incomplete_leader.CHECKER.check(on).anomalies
+        return first.sentence, incomplete_leader.CHECKER.why(on, first)
+
+    lone = ((0, A), (1, B), (0, C))
+    head, why = told(*lone)
+    assert head.startswith(
+        "log-0-0 has a record of epoch 1 below what had been committed: broker 1"
+    )
+    assert why == (
+        "in n1's log offset 1 has epoch 1 and epoch 0 stands behind: the epoch may be wrong there,"
+        " and nothing left out"
+    )
+    nobody = told(*lone, led=[written(-1, 1, 9, 1, 2)])[1]
+    assert "epoch 1, of which the controllers' log names no leader, and epoch 0" in nobody
+    head, why = told((0, A), (1, B), (1, C))
+    assert "began without offsets 1 to 2" in head
+    assert why.startswith("which broker began that epoch is not recorded")
 
 
 def test_an_unclean_election_that_a_fault_ordered() -> None:
