@@ -210,8 +210,8 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
     how = f"{len(past)} {'reads' if past[1:] else 'read'} went past it without it" if past else (
         f"final reads ended at {_ends(group)}"
     )  # fmt: skip
-    behind = _unread_behind(group, there)
-    run = f", and no read returned anything from {there} on" if behind else ""
+    unread = int(ints(group.table("polls"), "offset").max(initial=NONE)) + 1
+    run = f", and no read returned anything from {unread} on" if unread <= there else ""
     marker = marker_behind(group, there, value)
     if marker.startswith("no marker"):
         return f"{hold(nodes)} it at {there}, but {marker}"
@@ -233,11 +233,6 @@ def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
 
 def _ends(group: Group) -> int:
     return int(ints(group.table("final_reads"), "target_end").max())
-
-
-def _unread_behind(group: Group, offset: int) -> bool:
-    """Tell whether nothing from an offset on was ever returned by a read."""
-    return not bool((ints(group.table("polls"), "offset") >= offset).any())
 
 
 UNSEEN_CHECKER = Checker(

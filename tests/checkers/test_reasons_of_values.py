@@ -200,7 +200,7 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
         return reason(duplicate.CHECKER, group(READ, sends=[ack(A, 1)], leadership=[*led], **rows))
 
     elected = [*TWO, leads(3, 1, at=S, source="metadata")]
-    goes_on, unlike = of(B, 1, epoch=1), (of(B, 8), of(B, 2, epoch=1), of(B, 1, epoch=2))
+    goes_on, unlike = of(B, 1, epoch=1), (of(B, 2, epoch=1), of(B, 1, epoch=2))
     asleep = "though no fault and no election is known that could have cost the client its answer"
     assert told(LED, goes_on).endswith(
         f": the client sent it again and went on with sequence 1 at 2, {asleep}"
@@ -212,6 +212,12 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
         copied = ": the client sent it again, or n2, leader of epoch 0, made the copy at 1"
         assert told(LED, other).endswith(f"{copied}, {asleep}")
         assert told(elected, other).endswith(copied)
+    # A client would stay in its new epoch, and a broker refuses the older one behind it.
+    assert told(elected, of(B, 8)).endswith(
+        "; at 2 the producer goes on in epoch 0, which its epoch 1 fences: n2, leader of epoch 0,"
+        " made the copy at 1, or took what it had to refuse"
+    )
+    assert "fences" not in told(elected, of(B, 8, producer=2)), "another producer's"
 
 
 @pytest.mark.parametrize(
@@ -367,6 +373,14 @@ def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> 
     assert "and final reads ended at 2, and no read returned anything from 1" in (
         reason(unseen.UNSEEN_CHECKER, short)
     )
+    three = {**logs((0, A), (0, B), (0, C)), "leadership": LED}
+    last = group(
+        READ, sends=[ack(A, 0), ack(C, 2, op=3)], polls=[final(A, 0)],
+        final_reads=[final_read(3)], **three,
+    )  # fmt: skip
+    assert "final reads ended at 3, and no read returned anything from 1 on" in (
+        reason(unseen.UNSEEN_CHECKER, last)
+    )
 
 
 def test_without_the_last_leaders_log_nobody_is_blamed() -> None:
@@ -407,8 +421,8 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
     polls = [final(C, 3, isolation="read_committed")]
     sends = [in_txn(A, 0), in_txn(B, 1, op=2), in_txn(C, 3, op=3)]
 
-    def why(*records: Row) -> str:
-        rows = {"sends": sends, "leadership": LED, **written(*records)}
+    def why(*records: Row, **more: list[Row]) -> str:
+        rows = {"sends": sends, "leadership": LED, **written(*records), **more}
         return reason(lost_write.CHECKER, group(TXN, **rows, polls=polls, final_reads=[reads]))
 
     torn = why(of(A, 0), of(B, 1), marker(), of(C, 2))
@@ -417,6 +431,15 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
         " stands behind op 2's record and decides for both; its coordinator sent none, or n2,"
         " leader of log-0-0 in epoch 0, appended none"
     )
+    line = {"from_offset": 1, "to_offset": None, "observed_ns": None}
+    records = (of(A, 0), of(B, 1), marker(), of(C, 2))
+    # Its leader wrote all of that, and has it still: what others cut off was no marker of its own.
+    assert why(*records, truncations=[{**line, "node": "n1"}]) == torn
+    assert why(*records, truncations=[{**line, "node": "n2"}]) == (
+        f"{torn}, or it was lost: n2 may have lost its log from offset 1 on"
+    )
+    later = (records[0], of(B, 1, led=1), *records[2:])
+    assert "or it was lost: n1" in why(*later, truncations=[{**line, "node": "n1"}])
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
     assert "and its transaction's marker stands at 2" in whole
     sends[0] = {**sends[0], "offset": None}
@@ -529,6 +552,26 @@ def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
         "; n1, in the ISR, still ended at 0 at 5.000 s: it was not committed before n1 had it, too"
     )
     assert said(had[0], look("n1", 0, 3)) == both  # A look may be as old as the read.
+
+
+def test_a_high_watermark_below_the_logs_of_the_whole_isr_stood_still() -> None:
+    marks = (announced(0, at=3 * S), announced(0, at=7 * S), announced(5, at=9 * S))
+    isrs = [metadata("n2", 2, 0, at_s, 1, 2) for at_s in (0.5, 8)]
+
+    def said(*looks: Row) -> str:
+        rows = {"sends": [ack(B, 1, at=S)], "polls": [told(B, 1, at=2 * S)]}
+        held = written(of(A, 0), of(B, 1))
+        held["replica_states"] += looks
+        on = group(READ, **rows, leadership=[*LED, *marks, *isrs], **held)
+        return reason(uncommitted_read.CHECKER, on)
+
+    grew = (look("n1", 0, 0.8), look("n1", 1, 6))
+    assert said(*grew).endswith(
+        "until 7.000 s, though n1 was seen to end at 1 or behind it by 6.000 s, with it the whole"
+        " ISR: its high watermark stood still"
+    )
+    for other in ((look("n1", 1, 0.8), grew[1]), (grew[0], look("n1", 1, 7.5))):
+        assert "or behind it" not in said(*other), "it did not grow in that time"
 
 
 def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> None:
