@@ -99,6 +99,23 @@ def test_votes_show_which_of_two_controllers_was_elected(
     assert cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=led)) == told
 
 
+def test_a_leader_without_votes_that_called_itself_a_follower() -> None:
+    votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2")})
+    led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
+    looks: list[Row] = [
+        {"node": "n1", "role": "follower", "epoch": 2, "leader": 2, "observed_ns": at * S}
+        for at in (3, 8)
+    ]
+    about = facts(quorum=QuorumFacts(votes=votes))
+
+    def told(*rows: Row) -> str:
+        return cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=[*led, *rows]))
+
+    follower = "; from 3.000 s to 8.000 s n1 called itself a follower of n2"
+    assert told(*looks).endswith(follower)
+    assert not told(looks[0], {**looks[1], "role": "leader", "leader": 1}).endswith(follower)
+
+
 def test_who_led_without_a_majority_shows_where_all_votes_were_read() -> None:
     votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1")})
     led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
@@ -241,10 +258,10 @@ def test_who_was_short_after_the_announcement_in_one_life_had_not_got_them() -> 
         )
 
     short = (
-        "its log ended at 1 at 6.500 s, after they were announced, and no truncation of it is"
-        " recorded: it had not got them by then"
+        "its log ended at 1 at 6.500 s, after that announcement, and no truncation of it is"
+        " recorded: it had not got that far by then"
     )
-    without = ", so n1 announced them without a replica of its ISR"
+    without = ", so n1 announced it without a replica of its ISR"
     assert told() == short
     assert told(written(1, 0, 5, 1, 2), clean).endswith(f"{short}{without}")
     assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {short}"
