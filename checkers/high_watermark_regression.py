@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import looks_at
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -32,7 +31,6 @@ from checkers.announcements import (
 )
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, equal, ints, select
-from checkers.controllers_log import elected, isr_before
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL
@@ -40,11 +38,9 @@ from checkers.findings import anomaly_at, could_not_show, findings, known, numbe
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.replica_reasons import (
-    had_not_got,
+    began_short,
     holders,
-    leader_of,
     leader_text,
-    told_ns,
     verb,
 )
 from checkers.symptoms import ABOVE
@@ -285,29 +281,14 @@ def _why(group: Group, found: Anomaly) -> str:
     ]
     if begun:
         who, by = leader_text(group, begun[0].epoch).rstrip(","), number_in(found, "earlier_by")
+        earlier = (by, epoch, number_in(found, "earlier_observed_ns"))
         return Proved(
             f"{who}, began it at offset {begun[0].offset} without what n{by} had announced"
-            f"{_began_so(group, found, begun[0].epoch, high)}"
+            f"{began_short(group, begun[0].epoch, high, earlier)}"
         )
     if kept:
         return f"{verb(kept, 'holds', 'hold')} all up to {high} in the end{again}"
     return "no final log shows whether the records between the two marks are still there"
-
-
-def _began_so(group: Group, found: Anomaly, epoch: int, high: int) -> str:
-    """Return how a leader was elected, and where its log ended after an announcement before."""
-    node, since_ns = leader_of(group, epoch), number_in(found, "earlier_observed_ns")
-    begun, isr = elected(group, epoch), isr_before(group, epoch) or frozenset()
-    by, of = number_in(found, "earlier_by"), number_in(found, "earlier_epoch")
-    clean = begun is not None and not begun.unclean and begun.leader in isr
-    told = [f"{node} was in the ISR and elected cleanly"] * bool(clean and node)
-    first_ns = told_ns(group, epoch)
-    seen = [each for each in looks_at(group, node) if since_ns < each[0] < first_ns]
-    if not_got := had_not_got(group, node, high, since_ns=since_ns, by=by, epoch=of):
-        told.append(not_got)
-    elif since_ns >= 0 and seen and seen[-1][1] < high:
-        told.append(f"its log was seen to end at {seen[-1][1]} at {seconds(seen[-1][0])}")
-    return "".join(f"; {each}" for each in told)
 
 
 def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:

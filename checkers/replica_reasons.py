@@ -12,7 +12,7 @@ from checkers.acknowledger import LOOK_NS, looks_at, read_whole
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.client_reasons import written_by
 from checkers.columns import NONE, equal, ints, present, select
-from checkers.controllers_log import elected, undisputed
+from checkers.controllers_log import elected, isr_before, undisputed
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
@@ -370,3 +370,28 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
         " truncation of it is recorded: it had not got that far by then"
         f"{f', so n{by} announced it without a replica of its ISR' * in_isr}"
     )
+
+
+def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, int]) -> str:
+    """Return how a leader that lacked what was announced was elected, and where its log ended.
+
+    Args:
+        group: The partition.
+        epoch: Of the leader.
+        mark: What had been announced.
+        announced: By which broker, in which epoch, and when; -1: not known.
+
+    Returns:
+        Clauses for people, each behind a semicolon; empty if nothing is known.
+    """
+    node, (by, before, since_ns) = leader_of(group, epoch), announced
+    begun, isr = elected(group, epoch), isr_before(group, epoch) or frozenset()
+    clean = begun is not None and not begun.unclean and begun.leader in isr
+    told = [f"{node} was in the ISR and elected cleanly"] * bool(clean and node)
+    first_ns = told_ns(group, epoch)
+    seen = [each for each in looks_at(group, node) if 0 <= since_ns < each[0] < first_ns]
+    if not_got := had_not_got(group, node, mark, since_ns=since_ns, by=by, epoch=before):
+        told.append(not_got)
+    elif seen and seen[-1][1] < mark:
+        told.append(f"its log was seen to end at {seen[-1][1]} at {seconds(seen[-1][0])}")
+    return "".join(f"; {each}" for each in told)

@@ -20,7 +20,7 @@ from checkers import (
 )
 from checkers.facts import DiskLoss, RunFacts
 from checkers.protocol import Proved
-from checkers.reigns import Reign
+from checkers.reigns import TRANSACTIONS, Reign
 from results.record.contents import PAYLOAD
 from results.record.milestones import Milestone
 from results.record.values import SEQUENCE_BITS
@@ -682,3 +682,10 @@ def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() ->
     assert itself.endswith(" without it, and op 4 itself left out the aborted record at 2")
     everyone = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, past[0]]))
     assert everyone.startswith("its producer never asked for a commit, and no read_committed read")
+    assert "without it: a coordinator ended it as committed" in everyone
+    named = [{**sends[0], "transactional_id": "t-0"}, *sends[1:]]
+    led = replace(TXN, reigns=(reign(3, 0, 0, 20, topic=TRANSACTIONS),))
+    known = group(led, **{**rows, "sends": named}, polls=[*shown, past[0]])
+    assert (
+        ": its coordinator, n3, leader of __transaction_state-0 in epoch 0, ended it as committed"
+    ) in reason(aborted_read.CHECKER, known)
