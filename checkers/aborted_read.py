@@ -12,6 +12,7 @@ transaction whose commit was asked for, whatever came back (`info`). A transacti
 itself wrote is a `precommitted-read`, and not told again here.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,8 +35,10 @@ from checkers.dropped import marker_lost
 from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
+from checkers.group_reasons import as_leaders, coordinators
 from checkers.protocol import Checker, Findings, Labels, Promise, Proved
 from checkers.reads import left_out_aborted, others, reads_of
+from checkers.reigns import TRANSACTIONS
 from checkers.transactions import READ_COMMITTED
 from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass, Outcome
@@ -205,8 +208,21 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
         )
     return (
         "its producer never asked for a commit, and no read_committed read went past it without it:"
-        f" a coordinator ended it as committed, or all who served it took it for that{ends}"
+        f" {_coordinator(group, value, got)} ended it as committed, or all who served it took it"
+        f" for that{ends}"
     )
+
+
+def _coordinator(group: Group, value: int, readers: Set[int]) -> str:
+    """Return who may have ended the transaction of a value before readers got it, for people."""
+    sends, polls = group.table("sends"), group.table("polls")
+    mine = select(sends, (ints(sends, "value") == value) & present(sends, "transactional_id"))
+    read_ns = ints(polls, "complete_ns")[np.isin(ints(polls, "op_id"), list(readers))]
+    span = (int(ints(mine, "invoke_ns").max(initial=NONE)), int(min(read_ns, default=NONE)))
+    if mine.num_rows != 1 or not 0 <= span[0] <= span[1]:
+        return "a coordinator"
+    led = coordinators(group.facts, TRANSACTIONS, texts(mine, "transactional_id")[0], span)
+    return f"its coordinator, {as_leaders(led)}," if led else "a coordinator"
 
 
 def _knew_aborted(group: Group, op_id: int) -> str:

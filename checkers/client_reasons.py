@@ -187,13 +187,26 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
     Returns:
         The first reason, for people; empty: none was lost.
     """
-    if why := doubt(group, below, since_ns):
+    own = _of_one_writer(group, offset, below)
+    record = Acked(value=NONE, offset=below, sent_ns=since_ns, acked_ns=NONE)
+    if why := _doubt_of(group, own, record) if own else doubt(group, below, since_ns):
         return why
-    for log in final_logs(group):
+    for log in [own] if own else final_logs(group):
         for (_, one), (at_ns, two) in pairwise(looks_at(group, log.node)):
             if one > max(two, offset + 1) and two <= below and at_ns >= since_ns:
                 return f"the log of {log.node} was seen to end at {one}, and later at {two}"
     return ""
+
+
+def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
+    """Return the log of the leader that wrote all from one offset to another, if one did."""
+    log, unclean = group.final_log, group.facts.plan.unclean_elections or group.facts.unclean_orders
+    if log is None or log.at(last) is None or moved(group) or unclean or group.facts.disk_losses:
+        return None
+    epochs = set(log.epochs[(log.offsets >= first) & (log.offsets <= last)].tolist())
+    brokers = group.view(_leaders).get(max(epochs), set()) if len(epochs) == 1 else set()
+    node = f"n{max(brokers, default=NONE)}" if len(brokers) == 1 else ""
+    return group.logs.get(FINAL, {}).get(node)
 
 
 def never_reached(group: Group, offset: int) -> bool:

@@ -30,17 +30,19 @@ import numpy as np
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
-from checkers.epoch_starts import checkpoints, runs
+from checkers.epoch_starts import checkpoints, goes_back, runs
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings, number_in, texts_in
+from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
 from checkers.replica_reasons import (
+    began_short,
     cut_text,
     fate,
     holders,
     leader_of,
     leader_text,
+    stood_still,
     verb,
 )
 from checkers.symptoms import LACKING, OF_A_LOST_END
@@ -374,17 +376,25 @@ def _why(group: Group, found: Anomaly) -> str:
     sure = any(each.from_offset == first for each in cuts)
     cut_how += ", which may have dropped them" * (not sure)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
+    if back := goes_back(group, log, first):
+        return Proved(back)
     if log is not None and at is not None:
         later = int(log.epochs[at])
         told.append(f"{leader_text(group, later)} wrote other records there")
         if cuts and leader_of(group, later) != node:
             told[-1] = f"{told[-1]}, and {cut_how}"
+        by, since_ns = (number_in(found, f"announced_{each}") for each in ("by", "observed_ns"))
+        short = began_short(group, later, last + 1, (by, epoch, since_ns))
+        told[-1] += short * (0 <= epoch < later)
     elif cuts and not told:
         told.append(cut_how)
         if log is not None and len(log.epochs) and not (log.epochs >= 0).any():
             told[-1] += ", as followers did before records had leader epochs (KIP-101)"
     elif not told and after == FINAL:
-        told += filter(None, [fate(group, node, first)])
+        still = stood_still(group, node, first)
+        stood = f"{node}'s log was seen to end at {first}" if still else ""
+        when = f" from {seconds(still[0])} to {seconds(still[1])}" if still else ""
+        told += filter(None, [fate(group, node, first) or f"{stood}{when}"])
         told += _above_the_end(group, node, log.read_end if log is not None else first)
     if kept:
         told.append(f"{verb(kept, 'holds', 'hold')} all of them")

@@ -313,6 +313,9 @@ def _sent_again(
             f"{told}: {LIBRARY} sent it again though it was acknowledged at {min(early)}, or"
             f" {leader} made the copy at {offsets[-1]}"
         )
+    if back := _went_back(group, value, offsets[-1]):
+        made = f"{leader} made the copy at {offsets[-1]}, or took what it had to refuse"
+        return f"{told}; {back}: {made}"
     on = _went_on(group, value, offsets[-1])
     who = f"the client sent it again{on}" if on else f"the client sent it again, or {leader} made"
     made = "" if on else f" the copy at {offsets[-1]}"
@@ -335,6 +338,22 @@ def _went_on(group: Group, value: int, offset: int) -> str:
     next_ &= (log.sequences == sequence + 1) & (log.offsets > offset)
     places = log.offsets[next_]
     return f" and went on with sequence {sequence + 1} at {int(places[0])}" if len(places) else ""
+
+
+def _went_back(group: Group, value: int, offset: int) -> str:
+    """Say so if the next record of a copy's producer is of an older epoch of it."""
+    found = log_with(group, offset, value)
+    if found is None:
+        return ""
+    log, at = found
+    producer, epoch, _ = written_by(log, at)
+    later = np.flatnonzero((log.producer_ids == producer) & (log.offsets > offset))[:1]
+    if producer < 0 or not len(later) or not 0 <= log.producer_epochs[later[0]] < epoch:
+        return ""
+    return (
+        f"at {int(log.offsets[later[0]])} the producer goes on in epoch"
+        f" {int(log.producer_epochs[later[0]])}, which its epoch {epoch} fences"
+    )
 
 
 def _only_read(group: Group, value: int, offsets: list[int]) -> str:

@@ -147,12 +147,9 @@ def _why(group: Group, found: Anomaly) -> str:
     same = values == {value} and all(each.epoch == logged for each in held)
     wrote = leader_text(group, logged)
     if same and (never := _never_of(group, found, value)):
-        op_id, reads = number_in(found, "op_id"), reads_of(group, found.offset, [value])
-        # The epoch that was named is what is in doubt: it does not tell who named it.
-        who = in_words(servers(group, value, {op_id: reads.get(op_id, NONE)}, by_epoch=False))
         return Proved(
             f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and"
-            f" {never}: {who} or the client named a wrong epoch"
+            f" {never}: {_namers(group, found, value)} named a wrong epoch"
         )
     if read < logged:
         read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
@@ -186,6 +183,26 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{told}: what {leader_text(group, read)} had is in no log that was read, or the answer"
         " named a wrong epoch"
     )
+
+
+def _namers(group: Group, found: Anomaly, value: int) -> str:
+    """Return who may have named a wrong epoch of a record to its readers, for people."""
+    op_id, reads = number_in(found, "op_id"), reads_of(group, found.offset, [value])
+    polls = group.table("polls")
+    there = (ints(polls, "offset") == found.offset) & (ints(polls, "value") == value)
+    there &= ints(polls, "leader_epoch") == number_in(found, "read_epoch")
+    ops = {op_id, *ints(polls, "op_id")[there].tolist()}
+    # The epoch that was named is what is in doubt: it does not tell who named it.
+    who = {
+        each: in_words(servers(group, value, {each: reads.get(each, NONE)}, by_epoch=False))
+        for each in sorted(ops)
+    }
+    first = who[op_id]
+    others = sum(told != first for told in who.values())
+    if not others:
+        return f"{first} or the client"
+    count = len(who) - others
+    return f"{first} in {count} of {len(who)} reads, or the client"
 
 
 def _never_of(group: Group, found: Anomaly, value: int) -> str:

@@ -248,7 +248,8 @@ def _sentence(group: Group, fell: Regression) -> str:
         case "checkpoint":
             return (
                 f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
-                f" epoch {fell.epoch}, to which its checkpoint gives {fell.where}{more}"
+                f" epoch {fell.epoch}, to which its checkpoint gives {fell.where}"
+                f"{f' ({fell.count} records of that epoch)' if fell.count > 1 else ''}"
             )
         case "zookeeper":
             who = "ZooKeeper"
@@ -341,7 +342,8 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
     if (np.diff(log.epochs[max(at - 1, 0) : at + 2]) >= 0).all() and not any(
         lines[each] for each in (node, *others)
     ):
-        return f"{alike} between records that fit, and their checkpoints name no epoch at all"
+        outside = f"all {int((log.epochs >= 0).sum())} records of {node}'s log lie outside of it"
+        return f"{alike}, and their checkpoints name no epoch at all: {outside}"
     return f"{alike}, and no checkpoint fits it; the record does not show which is wrong"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import Ints, equal, select, texts
+from checkers.controllers_log import undisputed
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 
@@ -122,3 +123,25 @@ def epoch_starts(group: Group) -> list[EpochStart]:
         if start.offset < known.offset:
             smallest[start.epoch] = start
     return [smallest[epoch] for epoch in sorted(smallest)]
+
+
+def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
+    """Return that behind a record a log goes back to an earlier epoch, for people; empty: no.
+
+    Then no leader of its epoch need have begun there: the record may carry a wrong one.
+    """
+    at = log.at(offset) if log is not None else None
+    if log is None or at is None:
+        return ""
+    epoch = int(log.epochs[at])
+    others = np.flatnonzero(log.epochs[at:] != epoch)[:1] + at
+    if not len(others) or not 0 <= log.epochs[others[0]] < epoch:
+        return ""
+    last, older = int(log.offsets[others[0] - 1]), int(log.epochs[others[0]])
+    what = f"offset {offset} has" if last == offset else f"offsets {offset} to {last} have"
+    named = [each.leader for each in undisputed(group) if each.epoch == epoch]
+    nobody = ", of which the controllers' log names no leader," * (max(named, default=0) < 0)
+    return (
+        f"in {log.node}'s log {what} epoch {epoch}{nobody} and epoch {older} stands behind: the"
+        " epoch may be wrong there, and nothing left out"
+    )

@@ -317,6 +317,12 @@ class RunFacts:
         """The n of a value, by (topic, partition)."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
 
+    def home_of(self, value: int) -> str:
+        """Return the partition that a value of this run was made for: `log-0-1`; else empty."""
+        at = (value >> SEQUENCE_BITS) - 1
+        places = self.plan.topic_partitions
+        return "{}-{}".format(*places[at]) if 0 <= at < len(places) else ""
+
     def name_of(self, value: int) -> str:
         """Return what people call a value: a scenario's messages have names, `message2 (value …)`.
 

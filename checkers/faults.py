@@ -162,7 +162,8 @@ def _never_begun(fault: dict[str, Any]) -> str:
 def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
     """Say which of a fault's targets had ended before it began, though no fault had done that."""
     ended = [
-        f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}"
+        f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}, code"
+        f" {each.detail.get('code') or 'unknown'}"
         for each in facts.milestones
         if each.name == ENDED and each.detail.get("node") in nodes and each.at_ns <= until_ns
     ]

@@ -33,7 +33,7 @@ from checkers.findings import (
     with_stacks,
 )
 from checkers.group import Group, ReplicaLog
-from checkers.group_reasons import as_leaders, coordinators, ends_of
+from checkers.group_reasons import as_leaders, coordinators, ends_of, kept_open
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
 from checkers.reigns import TRANSACTIONS
 from checkers.unclean_elections import unclean_elections
@@ -164,7 +164,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"nobody ended a transaction in {group.place}: from {seconds(stuck.since_ns)} to"
+        sentence=f"a transaction stayed open in {group.place}: from {seconds(stuck.since_ns)} to"
         f" {seconds(stuck.seen_ns)} its last stable offset stood at {stuck.stable}, below the high"
         f" watermark {stuck.mark}{f' ({witness})' if witness else ''}",
         evidence={
@@ -202,12 +202,11 @@ def _why(group: Group, found: Anomaly) -> str:
     leader = group.leader.node if group.leader else ""
     if len(set(marked.values())) == 1 and leader in marked:
         at = next(iter(marked.values()))
-        since_ns = _stood_since_ns(group, leader, stable)
+        who = kept_open(group, stable, at) or f"{leader}, the last leader,"
         return Proved(
             f"{transaction} is ended: its marker stands at offset {at} in the logs of"
-            f" {', '.join(sorted(marked))}, below the high watermark; {leader}, the leader, has not"
-            f" moved its last stable offset past {stable}, where it has stood since"
-            f" {seconds(since_ns)}"
+            f" {', '.join(sorted(marked))}, below the high watermark; {who} told {stable} all the"
+            " same"
         )
     lacking = sorted(n for n, log in held.items() if behind[n] < 0 and log.read_end >= mark)
     if leader not in lacking or marked:
@@ -272,16 +271,6 @@ def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
         sent_ns=NONE if row["invoke_ns"] is None else row["invoke_ns"],
         since_ns=NONE if since_ns is None else since_ns,
     )
-
-
-def _stood_since_ns(group: Group, node: str, stable: int) -> int:
-    """Return since when a broker's last stable offset has stood, in all that it told of it."""
-    states = group.table("replica_states")
-    told = equal(states, "node", node) & present(states, "observed_ns")
-    looks = select(states, told & present(states, "last_stable_offset")).sort_by("observed_ns")
-    moved = np.flatnonzero(ints(looks, "last_stable_offset") != stable).max(initial=-1)
-    times = ints(looks, "observed_ns")
-    return int(times[moved + 1]) if moved + 1 < len(times) else NONE
 
 
 CHECKER = Checker(

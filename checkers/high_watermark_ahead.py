@@ -234,10 +234,26 @@ def _why(group: Group, found: Anomaly) -> str:
                 f"n{last.broker}, leader of epoch {last.epoch}, had announced"
                 f" {last.high_watermark} at {seconds(last.observed_ns)}"
             )
+        told += _told_before(group, node, told_at)
         return Proved("; ".join(told) + (_by_file(group, node, end) if told_at < 0 else ""))
     if (end < 0 and not len(reached)) or group.facts.forgets:
         return f"the record does not show how far {node}'s own log reached"
     return _of_the_others(group, found, end, reached)
+
+
+def _told_before(group: Group, node: str, told_at: int) -> list[str]:
+    """Say which other broker had told too high a mark before."""
+    told, marks = announcements(group), _told_marks(group)
+    found = [
+        each
+        for other in sorted(set(texts(marks, "node")) - {node})
+        for each in _of_node(group, told, select(marks, equal(marks, "node", other)), other)[1]
+        if 0 <= each.told_ns < told_at
+    ]
+    first = min(found, key=lambda each: each.told_ns, default=None)
+    if first is None:
+        return []
+    return [f"{first.node} had told {first.mark}, too high as well, at {seconds(first.told_ns)}"]
 
 
 def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcements) -> str:

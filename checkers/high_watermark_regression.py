@@ -37,7 +37,12 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import holders, leader_text, verb
+from checkers.replica_reasons import (
+    began_short,
+    holders,
+    leader_text,
+    verb,
+)
 from checkers.symptoms import ABOVE
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
@@ -275,10 +280,11 @@ def _why(group: Group, found: Anomaly) -> str:
         if 0 <= epoch < each.epoch <= later and each.offset < high
     ]
     if begun:
-        who = leader_text(group, begun[0].epoch).rstrip(",")
+        who, by = leader_text(group, begun[0].epoch).rstrip(","), number_in(found, "earlier_by")
+        earlier = (by, epoch, number_in(found, "earlier_observed_ns"))
         return Proved(
-            f"{who}, began it at offset {begun[0].offset} without what"
-            f" n{number_in(found, 'earlier_by')} had announced"
+            f"{who}, began it at offset {begun[0].offset} without what n{by} had announced"
+            f"{began_short(group, begun[0].epoch, high, earlier)}"
         )
     if kept:
         return f"{verb(kept, 'holds', 'hold')} all up to {high} in the end{again}"

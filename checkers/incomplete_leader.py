@@ -20,18 +20,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at, read_whole
+from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
 from checkers.announcements import Announcement, announcements, announces
 from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, present, select
-from checkers.controllers_log import elected, undisputed
+from checkers.columns import equal, ints, select
+from checkers.controllers_log import elected
 from checkers.disk_losses import all_lost, lost_on_disks
-from checkers.epoch_starts import EpochStart, epoch_starts
+from checkers.epoch_starts import EpochStart, epoch_starts, goes_back
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import calm_until, listed, not_yet_ns, told_ns
+from checkers.replica_reasons import calm_until, had_not_got, listed, not_yet_ns, told_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
@@ -108,11 +108,14 @@ def _describe(group: Group, pair: Incomplete) -> Anomaly:
     lacked = f"offset {start.offset}"
     if last > start.offset:
         lacked = f"offsets {start.offset} to {last}"
+    began = f"{who} of {group.place} in epoch {start.epoch}, began without {lacked}, which had"
+    log = group.logs.get(start.snapshot, {}).get(start.node) if start.by_records else None
+    if goes_back(group, log, start.offset):
+        began = f"{group.place} has a record of epoch {start.epoch} below what had"
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{who} of {group.place} in epoch {start.epoch}, began without {lacked}, which"
-        f" had been committed: {before.text}, and {start.text}",
+        sentence=f"{began} been committed: {before.text}, and {start.text}",
         evidence={
             "epoch": start.epoch,
             "leader": leader,
@@ -133,6 +136,8 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     leader, epoch = number_in(found, "leader"), number_in(found, "epoch")
+    if back := _goes_back(group, found):
+        return Proved(back)
     if leader < 0:
         return "which broker began that epoch is not recorded, and so not why it lacked them"
     node, begun, told = f"n{leader}", elected(group, epoch), list[str]()
@@ -151,6 +156,14 @@ def _why(group: Group, found: Anomaly) -> str:
     return Proved("; ".join(told)) if told else (
         "the record shows neither how that leader was elected, nor what it held before"
     )  # fmt: skip
+
+
+def _goes_back(group: Group, found: Anomaly) -> str:
+    """Say so if an epoch's first record may carry a wrong one: nobody need have begun there."""
+    if found.evidence.get("start_is") != "record":
+        return ""
+    logs = group.logs.get(str(found.evidence.get("snapshot")), {})
+    return goes_back(group, logs.get(str(found.evidence.get("start_of"))), found.offset)
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
@@ -176,7 +189,10 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     elif had:
         so = ", so it had them" if same else _PERHAPS
         told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}{so}")
-    elif not_got := _had_not_got(group, found, node):
+    elif not_got := had_not_got(
+        group, node, mark, since_ns=since_ns, by=number_in(found, "announced_by"),
+        epoch=number_in(found, "announced_epoch"),
+    ):  # fmt: skip
         told.append(not_got)
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
         told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
@@ -188,43 +204,6 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     elif looks:
         told.append("no look at its log in that time shows whether it had them")
     return [*told, *_others_with(group, found, node, until_ns)]
-
-
-def _had_not_got(group: Group, found: Anomaly, node: str) -> str:
-    """Say so if a log ended below what was announced before, by its broker's own reports.
-
-    In one life a log gets shorter by truncations alone, which its broker writes down. A look is
-    noted when the node's last answer came, and its end may be older (`LOOK_NS`).
-    """
-    mark, since_ns = (
-        number_in(found, f"announced_{name}") for name in ("high_watermark", "observed_ns")
-    )
-    states = group.table("replica_states")
-    mine = equal(states, "node", node) & present(states, "observed_ns")
-    mine &= present(states, "log_end_offset")
-    names = ("observed_ns", "log_end_offset", "incarnation")
-    times, ends, lives = (ints(select(states, mine), name) for name in names)
-    short, cuts = ends < mark, truncations_of(group, mark - 1)
-    early = np.unique(lives[short & (times <= since_ns)])
-    late = np.flatnonzero(short & (times > since_ns + LOOK_NS) & np.isin(lives, early))
-    if (
-        since_ns < 0
-        or not len(late)
-        or not read_whole(group, node)
-        or any(each.node == node for each in cuts)
-    ):
-        return ""
-    at = late[np.argmin(times[late])]
-    if (~short & (lives == lives[at]) & (times <= times[at])).any():
-        return ""
-    by, epoch = number_in(found, "announced_by"), number_in(found, "announced_epoch")
-    isrs = [each.isr for each in undisputed(group) if each.epoch == epoch]
-    in_isr = bool(isrs) and all(int(node[1:]) in isr for isr in isrs)
-    return (
-        f"its log ended at {ends[at]} at {seconds(int(times[at]))}, after they were announced, and"
-        " no truncation of it is recorded: it had not got them by then"
-        f"{f', so n{by} announced them without a replica of its ISR' * in_isr}"
-    )
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:

@@ -216,8 +216,9 @@ def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
         who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
         told.append(f"{by} or the client gave it to {who} alone")
     holders = f"{hold(nodes_at(group, offset, value))} {group.facts.name_of(value)} there"
-    elsewhere = offset_of(group, stray)
-    stands = f", and {name} at {elsewhere}" if elsewhere >= 0 else f", and {name} nowhere"
+    elsewhere, home = offset_of(group, stray), group.facts.home_of(stray)
+    nowhere = f", which belongs to {home}, nowhere" if home not in {"", group.place} else " nowhere"
+    stands = f", and {name}{f' at {elsewhere}' if elsewhere >= 0 else nowhere}"
     right = others(reads_of(group, offset, [value]), NONE, what="that")
     right = f", which {right.replace('other ', '').replace(' that', '')}" if right else ""
     if why_not := doubt(group, offset, mine.sent_ns if mine else NONE):

@@ -79,16 +79,15 @@ def _describe(group: Group, row: int) -> Anomaly:
     offset, value, op_id, time_ns = (
         int(ints(polls, name)[row]) for name in ("offset", "value", "op_id", "complete_ns")
     )
-    places = {number: place for place, number in group.facts.numbers.items()}
-    home = places.get(value >> SEQUENCE_BITS)
+    home = group.facts.home_of(value)
     what = (
         group.facts.name_of(value)
         if value >= 0
         else "a record that is not one of this run's messages"
     )
     why = "was never sent"
-    if home is not None and home != (group.topic, group.partition):
-        why = f"belongs to {home[0]}-{home[1]}"
+    if home not in {"", group.place}:
+        why = f"belongs to {home}"
     return anomaly_at(
         group,
         NAME,
@@ -98,7 +97,7 @@ def _describe(group: Group, row: int) -> Anomaly:
             "offset": offset,
             "op_id": op_id,
             "time_ns": known(time_ns),
-            "belongs_to": f"{home[0]}-{home[1]}" if home else None,
+            "belongs_to": home or None,
         },
         offset=offset,
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import looks_at
+from checkers.acknowledger import LOOK_NS, looks_at, read_whole
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.client_reasons import written_by
 from checkers.columns import NONE, equal, ints, present, select
-from checkers.controllers_log import elected
+from checkers.controllers_log import elected, isr_before, undisputed
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
@@ -329,3 +329,69 @@ def _changed_copy(
         )
     wrote = f", or {whose} wrote it without leading" if leaders else ""
     return f"; {agree} agree, so the copy of {whose} was changed{wrote}"
+
+
+def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, epoch: int) -> str:
+    """Say so if a log ended below what was announced before, by its broker's own reports.
+
+    In one life a log gets shorter by truncations alone, which its broker writes down. A look is
+    noted when the node's last answer came, and its end may be older (`LOOK_NS`).
+
+    Args:
+        group: The partition.
+        node: Whose log.
+        mark: The high watermark that was announced.
+        since_ns: When; -1: not known.
+        by: The broker that announced it.
+        epoch: In which it led.
+    """
+    states = group.table("replica_states")
+    mine = equal(states, "node", node) & present(states, "observed_ns")
+    mine &= present(states, "log_end_offset")
+    names = ("observed_ns", "log_end_offset", "incarnation")
+    times, ends, lives = (ints(select(states, mine), name) for name in names)
+    short, cuts = ends < mark, truncations_of(group, mark - 1)
+    early = np.unique(lives[short & (times <= since_ns)])
+    late = np.flatnonzero(short & (times > since_ns + LOOK_NS) & np.isin(lives, early))
+    if (
+        since_ns < 0
+        or not len(late)
+        or not read_whole(group, node)
+        or any(each.node == node for each in cuts)
+    ):
+        return ""
+    at = late[np.argmin(times[late])]
+    if (~short & (lives == lives[at]) & (times <= times[at])).any():
+        return ""
+    isrs = [each.isr for each in undisputed(group) if each.epoch == epoch]
+    in_isr = bool(isrs) and all(int(node[1:]) in isr for isr in isrs)
+    return (
+        f"its log ended at {ends[at]} at {seconds(int(times[at]))}, after that announcement, and no"
+        " truncation of it is recorded: it had not got that far by then"
+        f"{f', so n{by} announced it without a replica of its ISR' * in_isr}"
+    )
+
+
+def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, int]) -> str:
+    """Return how a leader that lacked what was announced was elected, and where its log ended.
+
+    Args:
+        group: The partition.
+        epoch: Of the leader.
+        mark: What had been announced.
+        announced: By which broker, in which epoch, and when; -1: not known.
+
+    Returns:
+        Clauses for people, each behind a semicolon; empty if nothing is known.
+    """
+    node, (by, before, since_ns) = leader_of(group, epoch), announced
+    begun, isr = elected(group, epoch), isr_before(group, epoch) or frozenset()
+    clean = begun is not None and not begun.unclean and begun.leader in isr
+    told = [f"{node} was in the ISR and elected cleanly"] * bool(clean and node)
+    first_ns = told_ns(group, epoch)
+    seen = [each for each in looks_at(group, node) if 0 <= since_ns < each[0] < first_ns]
+    if not_got := had_not_got(group, node, mark, since_ns=since_ns, by=by, epoch=before):
+        told.append(not_got)
+    elif seen and seen[-1][1] < mark:
+        told.append(f"its log was seen to end at {seen[-1][1]} at {seconds(seen[-1][0])}")
+    return "".join(f"; {each}" for each in told)

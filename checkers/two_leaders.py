@@ -353,12 +353,27 @@ def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
     if without and told:
         return (
             f"{head}, and no recorded vote was for {listed(without)}: it led without a majority, or"
-            " the record lacks votes"
+            f" the record lacks votes{_followed(group, epoch, without)}"
         )
     twice = sorted(set.intersection(*map(set, votes.values()))) if told else []
     if twice:
         return Proved(f"{head}: {listed(twice)} voted for both")
     return "the record does not show the votes of that epoch, so not which of them had a majority"
+
+
+def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
+    """Say which of some leaders called itself a follower in that epoch whenever it was asked."""
+    states = group.table("quorum_states")
+    told, here = list[str](), present(states, "observed_ns") & (ints(states, "epoch") == epoch)
+    for node in nodes:
+        mine = select(states, here & equal(states, "node", node))
+        times, leaders = ints(mine, "observed_ns"), set(ints(mine, "leader").tolist())
+        if len(leaders) == 1 and set(texts(mine, "role")) == {"follower"}:
+            told.append(
+                f"; from {seconds(int(times.min()))} to {seconds(int(times.max()))} {node} called"
+                f" itself a follower of n{leaders.pop()}"
+            )
+    return "".join(told)
 
 
 def _voters(group: Group) -> frozenset[str]:

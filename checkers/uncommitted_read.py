@@ -289,6 +289,14 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
             f" {seconds(max(reached_ns))}, with it the whole ISR: nothing kept its high watermark"
             " back, and it stood still"
         )
+    mark = number_in(found, "announced_high_watermark")
+    ends = [_end_by(group, f"n{each}", mine.sent_ns, asked_ns) for each in followers]
+    if followers and min(end for end, _ in ends) > mark:
+        nodes, by_ns = [f"n{each}" for each in followers], max(seen for _, seen in ends)
+        return (
+            f"{when}, though {verb(nodes, 'was', 'were')} seen to end at {min(ends)[0]} or behind"
+            f" it by {seconds(by_ns)}, with it the whole ISR: its high watermark stood still"
+        )
     read_ns = number_in(found, "completed_ns")
     for node in (f"n{each}" for each in followers):
         short = [
@@ -323,6 +331,13 @@ def _reached_ns(group: Group, record: Acked, node: str) -> int:
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
     return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
+
+
+def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, int]:
+    """Return where a log that grew was seen to end last before a time, and when; -1: not known."""
+    seen = [each for each in looks_at(group, node) if each[0] < until_ns]
+    grew = len(seen) > 1 and seen[-2][1] < seen[-1][1] and seen[-1][0] >= from_ns - LOOK_NS
+    return (seen[-1][1], seen[-1][0]) if grew else (NONE, NONE)
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
+from checkers.changes import NEVER_NS
 from checkers.client_reasons import (
     final_logs,
     final_server,
@@ -38,8 +39,10 @@ from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
+from checkers.group_reasons import ends_of, kept_open
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
+from checkers.reigns import between
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import nodes_with, skipped_by
@@ -170,8 +173,8 @@ def _describe_read(group: Group, read: tuple[str, int, int]) -> Anomaly:
     sentence = f"{group.place} was not read again at the end of the run"
     if target >= 0 and not isolation:
         sentence = (
-            f"the final reads of {group.place} ended at offset {target}, where a transaction was"
-            " still open: committed records lie behind it"
+            f"the final reads of {group.place} ended at offset {target}, where a transaction"
+            " stayed open: committed records lie behind it"
         )
     if isolation:
         got = f"reached offset {reached} of {target}"
@@ -207,8 +210,8 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
     how = f"{len(past)} {'reads' if past[1:] else 'read'} went past it without it" if past else (
         f"final reads ended at {_ends(group)}"
     )  # fmt: skip
-    behind = _unread_behind(group, there)
-    run = f", and no read returned anything from {there} on" if behind else ""
+    unread = int(ints(group.table("polls"), "offset").max(initial=NONE)) + 1
+    run = f", and no read returned anything from {unread} on" if unread <= there else ""
     marker = marker_behind(group, there, value)
     if marker.startswith("no marker"):
         return f"{hold(nodes)} it at {there}, but {marker}"
@@ -230,11 +233,6 @@ def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
 
 def _ends(group: Group) -> int:
     return int(ints(group.table("final_reads"), "target_end").max())
-
-
-def _unread_behind(group: Group, offset: int) -> bool:
-    """Tell whether nothing from an offset on was ever returned by a read."""
-    return not bool((ints(group.table("polls"), "offset") >= offset).any())
 
 
 UNSEEN_CHECKER = Checker(
@@ -280,15 +278,42 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
     many = "one other read" if beyond == 1 else f"{beyond} other reads"
     told += [f"{many} got there"] if beyond else []
     had = f"; {' and '.join(told)}" if told else ""
-    return f"its last poll ended{took}{had}; the record does not show what kept it from going on"
+    why = _without_leader(group, began.at_ns if began is not None else NEVER_NS)
+    why = why or "the record does not show what kept it from going on"
+    return f"its last poll ended{took}{had}; {why}"
+
+
+def _without_leader(group: Group, since_ns: int) -> str:
+    """Say so if all that was told of a partition's leader since some time is that it has none."""
+    rows = group.table("leadership")
+    told = select(rows, present(rows, "observed_ns"))
+    times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0
+    first_ns = int(times[~led & (times > times[led].max(initial=NONE))].min(initial=NEVER_NS))
+    last_ns = int(times.max(initial=NONE))
+    if not first_ns <= since_ns <= last_ns:
+        return ""
+    decided = between(group.facts.reigns, (group.topic, group.partition), (since_ns, since_ns))
+    by_log = all(each.leader < 0 for each in decided) and bool(decided)
+    return (
+        f"no broker named a leader of the partition from {seconds(first_ns)} to {seconds(last_ns)}"
+        f"{', nor had the controllers elected one, by their log' * by_log}"
+    )
 
 
 def _open_there(group: Group, offset: int) -> str:
     """Return which transaction is open at the end of the final reads."""
     value = value_at(group, offset)
-    mine = sent(group, value)
-    if mine is None or not mine.in_txn or marker_behind(group, offset, value):
-        return "an open transaction holds readers up there"
+    mine, log = sent(group, value), group.final_log
+    if mine is None or not mine.in_txn:
+        return "its leader held readers up there, as at an open transaction"
+    marker = int(ends_of(log, np.array([offset])).markers[0])
+    if log is not None and marker >= 0 and (who := kept_open(group, offset, marker)):
+        return (
+            f"the transaction of op {mine.op_id} is ended: its marker stands at offset {marker} in"
+            f" the log of {log.node}; {who} told the last stable offset {offset} all the same"
+        )
+    if marker_behind(group, offset, value):
+        return "its leader held readers up there, as at an open transaction"
     lost = marker_doubt(group, offset, mine.sent_ns)
     return (
         f"the transaction of op {mine.op_id}, whose record stands there, has no marker behind it:"

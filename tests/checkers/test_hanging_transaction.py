@@ -38,7 +38,7 @@ def of(*rows: Row, on: RunFacts | None = None) -> tuple[list[str], tuple[str, ..
 def test_one_that_is_open_for_longer_than_its_coordinator_may_leave_it_hangs() -> None:
     (sentence,), gaps = of(*STUCK)
     assert sentence == (
-        "nobody ended a transaction in log-0-0: from 101.000 s to 122.000 s its last stable offset"
+        "a transaction stayed open in log-0-0: from 101.000 s to 122.000 s its last stable offset"
         " stood at 5, below the high watermark 9"
     )
     assert gaps == ()

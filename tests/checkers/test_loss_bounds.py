@@ -265,7 +265,7 @@ def test_a_final_read_that_ended_at_once_is_told_as_such() -> None:
     (stuck,) = found(
         unseen.INCOMPLETE_CHECKER, group(about, sends=sends, final_reads=[committed])
     ).anomalies
-    assert "ended at offset 0, where a transaction was still open" in stuck.sentence
+    assert "ended at offset 0, where a transaction stayed open" in stuck.sentence
     short = {**committed, "complete": False, "target_end": 5}
     (only,) = found(
         unseen.INCOMPLETE_CHECKER, group(about, sends=sends, final_reads=[committed, short])

@@ -1,5 +1,6 @@
 """What causes say of elections, votes and in-sync replicas: each clause, and a hair beside."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,23 @@ def test_votes_show_which_of_two_controllers_was_elected(
     assert cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=led)) == told
 
 
+def test_a_leader_without_votes_that_called_itself_a_follower() -> None:
+    votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2")})
+    led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
+    looks: list[Row] = [
+        {"node": "n1", "role": "follower", "epoch": 2, "leader": 2, "observed_ns": at * S}
+        for at in (3, 8)
+    ]
+    about = facts(quorum=QuorumFacts(votes=votes))
+
+    def told(*rows: Row) -> str:
+        return cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=[*led, *rows]))
+
+    follower = "; from 3.000 s to 8.000 s n1 called itself a follower of n2"
+    assert told(*looks).endswith(follower)
+    assert not told(looks[0], {**looks[1], "role": "leader", "leader": 1}).endswith(follower)
+
+
 def test_who_led_without_a_majority_shows_where_all_votes_were_read() -> None:
     votes = frozenset({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1")})
     led: list[Row] = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
@@ -167,6 +185,29 @@ def test_a_clean_election_before_any_fault() -> None:
     )
 
 
+def test_where_an_earlier_epoch_goes_on_behind_no_leader_need_have_begun() -> None:
+    def told(*records: tuple[int, int], led: Sequence[Row] = ()) -> tuple[str, str]:
+        held = [row for node in NODES for row in log(node, *records)]
+        on = group(leadership=[announced(1, 0, 3, 4), *led], replica_records=held)
+        (first,) = incomplete_leader.CHECKER.check(on).anomalies
+        return first.sentence, incomplete_leader.CHECKER.why(on, first)
+
+    lone = ((0, A), (1, B), (0, C))
+    head, why = told(*lone)
+    assert head.startswith(
+        "log-0-0 has a record of epoch 1 below what had been committed: broker 1"
+    )
+    assert why == (
+        "in n1's log offset 1 has epoch 1 and epoch 0 stands behind: the epoch may be wrong there,"
+        " and nothing left out"
+    )
+    nobody = told(*lone, led=[written(-1, 1, 9, 1, 2)])[1]
+    assert "epoch 1, of which the controllers' log names no leader, and epoch 0" in nobody
+    head, why = told((0, A), (1, B), (1, C))
+    assert "began without offsets 1 to 2" in head
+    assert why.startswith("which broker began that epoch is not recorded")
+
+
 def test_an_unclean_election_that_a_fault_ordered() -> None:
     unclean = written(2, 3, 7, 2, unclean=True)
     order = UncleanOrder(
@@ -217,10 +258,10 @@ def test_who_was_short_after_the_announcement_in_one_life_had_not_got_them() -> 
         )
 
     short = (
-        "its log ended at 1 at 6.500 s, after they were announced, and no truncation of it is"
-        " recorded: it had not got them by then"
+        "its log ended at 1 at 6.500 s, after that announcement, and no truncation of it is"
+        " recorded: it had not got that far by then"
     )
-    without = ", so n1 announced them without a replica of its ISR"
+    without = ", so n1 announced it without a replica of its ISR"
     assert told() == short
     assert told(written(1, 0, 5, 1, 2), clean).endswith(f"{short}{without}")
     assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {short}"

@@ -496,10 +496,12 @@ def test_a_fault_that_was_never_begun_is_not_said_to_have_been() -> None:
 
 def test_a_target_that_had_ended_before_is_named() -> None:
     def gone(node: str, at: int) -> tuple[Milestone, ...]:
-        return (Milestone(name=ENDED, at_ns=at * S, detail={"node": node}),)
+        return (Milestone(name=ENDED, at_ns=at * S, detail={"node": node, "code": "143"}),)
 
     row = fault(16, why="n2 was not running")
-    assert missed(row, stones=gone("n2", 15))[0].endswith(" (n2 was found ended at 15.000 s)")
+    assert missed(row, stones=gone("n2", 15))[0].endswith(
+        " (n2 was found ended at 15.000 s, code 143)"
+    )
     assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
     assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
 

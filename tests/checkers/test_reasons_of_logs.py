@@ -42,6 +42,7 @@ from tests.checkers.reasons import (
     causes,
     look,
     metadata,
+    written,
 )
 
 
@@ -486,6 +487,26 @@ def test_a_leader_that_stopped_without_what_it_had_announced() -> None:
     lines["epochs"][1]["start_offset"] = 1
     fits = truncated(held, look("n1", 2, 60), lines, led=[])
     assert "checkpoint" not in cause(committed_truncation.CHECKER, fits)
+
+
+def test_a_leader_whose_own_log_had_not_what_it_announced() -> None:
+    held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B)), *log("n3", (0, A), (0, B))]
+    on = truncated(held, look("n1", 1, 3), look("n1", 1, 60), led=[])
+    assert cause(committed_truncation.CHECKER, on) == (
+        "n1's log was seen to end at 1 from 3.000 s to 60.000 s; n2 and n3 hold all of them"
+    )
+    once = truncated(held, look("n1", 1, 3), led=[])
+    assert cause(committed_truncation.CHECKER, once) == "n2 and n3 hold all of them"
+
+
+def test_the_next_leader_is_told_with_where_its_log_ended() -> None:
+    held = [row for node in NODES for row in log(node, (0, A), (3, C))]
+    led = [leads(2, 3, at=9 * S), written(1, 0, 5, 1, 2), written(2, 3, 6, 2, 1)]
+    on = truncated(held, look("n2", 1, 4.2), led=led, truncations=(cut("n1", 1),))
+    told = committed_truncation.CHECKER.why(on, committed_truncation.CHECKER.check(on).anomalies[0])
+    assert told.endswith(
+        "; n2 was in the ISR and elected cleanly; its log was seen to end at 1 at 4.200 s"
+    )
 
 
 def test_another_leader_wrote_where_it_had_announced() -> None:

@@ -109,13 +109,15 @@ def hanging(
     reigns: tuple[Reign, ...] = (),
     cuts: Sequence[Row] = (),
     looks: Sequence[Row] = (),
+    led: Sequence[Row] = (),
     copies_more: int = 0,
 ) -> str:
     about = of_txns(records, calm_from_ns=100 * S, reigns=reigns)
     if copies_more:
         about = replace(about, plan=about.plan.model_copy(update={"replication": 3}))
     on = group(
-        about, leadership=[leads(1, 0)], replica_states=[*LOOKS, *looks], replica_records=records,
+        about, leadership=[*led] or [leads(1, 0)], replica_states=[*LOOKS, *looks],
+        replica_records=records,
         sends=[OPEN if send is None else send], truncations=[*cuts],
     )  # fmt: skip
     return reason(hanging_transaction.CHECKER, on)
@@ -129,9 +131,22 @@ def test_a_marker_below_the_high_watermark_ended_it() -> None:
     assert isinstance(told, Proved)
     assert told == (
         "the transaction of op 7 (t-0), producer 1 is ended: its marker stands at offset 2 in the"
-        " logs of n1, n2, below the high watermark; n1, the leader, has not moved its last stable"
-        " offset past 1, where it has stood since 60.000 s"
+        " logs of n1, n2, below the high watermark; n1, the last leader, told 1 all the same"
     )
+
+
+def test_who_kept_an_ended_transaction_open_while_it_led() -> None:
+    ended = copies("n1", "n2", marked=("n1", "n2"))
+    led = [leads(1, 0, at=at * S) for at in (55, 70)]
+    led += [leads(2, 1, at=at * S) for at in (75, 140)]
+    more = [look(65, 1), *(look(at, 1, node="n2") for at in (80, 101, 130))]
+    assert hanging(ended, looks=more, led=led).endswith(
+        "; n1, leader of epoch 0, from 60.000 s to 65.000 s, then n2, leader of epoch 1, from"
+        " 80.000 s to 130.000 s told 1 all the same"
+    )
+    # Before the marker was committed, the transaction was rightly open; once may be too early.
+    early = [look(65, 1, mark=2), *more[1:]]
+    assert "; n2, leader of epoch 1, from" in hanging(ended, looks=early, led=led)
 
 
 def test_without_a_marker_its_coordinator_did_not_get_one_written() -> None:

@@ -20,8 +20,10 @@ from checkers import (
 )
 from checkers.facts import DiskLoss, RunFacts
 from checkers.protocol import Proved
+from checkers.reigns import TRANSACTIONS, Reign
 from results.record.contents import PAYLOAD
 from results.record.milestones import Milestone
+from results.record.values import SEQUENCE_BITS
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -52,6 +54,7 @@ from tests.checkers.reason_rows import (
     written,
 )
 from tests.checkers.reasons import look, metadata
+from tests.checkers.test_reigns import reign
 
 SENDS = [ack(A, 0, at=S), ack(B, 1, op=2, at=S)]
 HELD = {"sends": SENDS, "leadership": LED, **logs((0, A), (0, B))}
@@ -74,6 +77,16 @@ def test_a_value_that_one_reader_got_alone_was_not_in_the_log() -> None:
     )
     assert not isinstance(unread, Proved)
     assert unread.endswith("it may have been cut off: the log of n3 was not read to its end")
+
+
+def test_a_value_of_another_partition_is_said_to_be_one() -> None:
+    of_the_other = (2 << SEQUENCE_BITS) + 7
+    polls = [told(A, 0, op=4), told(of_the_other, 0, op=5)]
+    on = replace(READ, plan=READ.plan.model_copy(update={"partitions": 2}))
+    said = reason(inconsistent_offsets.CHECKER, group(on, **HELD, polls=polls))
+    assert f"and value {of_the_other}, which belongs to log-0-1, nowhere;" in said
+    alone = reason(inconsistent_offsets.CHECKER, group(READ, **HELD, polls=polls))
+    assert f"and value {of_the_other} nowhere;" in alone, "the run had one partition"
 
 
 def test_a_wrong_answer_to_a_writer_is_told_apart_from_one_to_a_reader() -> None:
@@ -187,7 +200,7 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
         return reason(duplicate.CHECKER, group(READ, sends=[ack(A, 1)], leadership=[*led], **rows))
 
     elected = [*TWO, leads(3, 1, at=S, source="metadata")]
-    goes_on, unlike = of(B, 1, epoch=1), (of(B, 8), of(B, 2, epoch=1), of(B, 1, epoch=2))
+    goes_on, unlike = of(B, 1, epoch=1), (of(B, 2, epoch=1), of(B, 1, epoch=2))
     asleep = "though no fault and no election is known that could have cost the client its answer"
     assert told(LED, goes_on).endswith(
         f": the client sent it again and went on with sequence 1 at 2, {asleep}"
@@ -199,6 +212,12 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
         copied = ": the client sent it again, or n2, leader of epoch 0, made the copy at 1"
         assert told(LED, other).endswith(f"{copied}, {asleep}")
         assert told(elected, other).endswith(copied)
+    # A client would stay in its new epoch, and a broker refuses the older one behind it.
+    assert told(elected, of(B, 8)).endswith(
+        "; at 2 the producer goes on in epoch 0, which its epoch 1 fences: n2, leader of epoch 0,"
+        " made the copy at 1, or took what it had to refuse"
+    )
+    assert "fences" not in told(elected, of(B, 8, producer=2)), "another producer's"
 
 
 @pytest.mark.parametrize(
@@ -354,6 +373,14 @@ def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> 
     assert "and final reads ended at 2, and no read returned anything from 1" in (
         reason(unseen.UNSEEN_CHECKER, short)
     )
+    three = {**logs((0, A), (0, B), (0, C)), "leadership": LED}
+    last = group(
+        READ, sends=[ack(A, 0), ack(C, 2, op=3)], polls=[final(A, 0)],
+        final_reads=[final_read(3)], **three,
+    )  # fmt: skip
+    assert "final reads ended at 3, and no read returned anything from 1 on" in (
+        reason(unseen.UNSEEN_CHECKER, last)
+    )
 
 
 def test_without_the_last_leaders_log_nobody_is_blamed() -> None:
@@ -394,8 +421,8 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
     polls = [final(C, 3, isolation="read_committed")]
     sends = [in_txn(A, 0), in_txn(B, 1, op=2), in_txn(C, 3, op=3)]
 
-    def why(*records: Row) -> str:
-        rows = {"sends": sends, "leadership": LED, **written(*records)}
+    def why(*records: Row, **more: list[Row]) -> str:
+        rows = {"sends": sends, "leadership": LED, **written(*records), **more}
         return reason(lost_write.CHECKER, group(TXN, **rows, polls=polls, final_reads=[reads]))
 
     torn = why(of(A, 0), of(B, 1), marker(), of(C, 2))
@@ -404,6 +431,15 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
         " stands behind op 2's record and decides for both; its coordinator sent none, or n2,"
         " leader of log-0-0 in epoch 0, appended none"
     )
+    line = {"from_offset": 1, "to_offset": None, "observed_ns": None}
+    records = (of(A, 0), of(B, 1), marker(), of(C, 2))
+    # Its leader wrote all of that, and has it still: what others cut off was no marker of its own.
+    assert why(*records, truncations=[{**line, "node": "n1"}]) == torn
+    assert why(*records, truncations=[{**line, "node": "n2"}]) == (
+        f"{torn}, or it was lost: n2 may have lost its log from offset 1 on"
+    )
+    later = (records[0], of(B, 1, led=1), *records[2:])
+    assert "or it was lost: n1" in why(*later, truncations=[{**line, "node": "n1"}])
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
     assert "and its transaction's marker stands at 2" in whole
     sends[0] = {**sends[0], "offset": None}
@@ -423,6 +459,19 @@ def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:
         f"its last poll ended 1.000 s after final reads began; {ALL} offset 1 and one other read"
         " got there; the record does not show what kept it from going on"
     )
+    gone = [{**metadata(node, -1, 1, at_s), "leader": -1} for node in NODES for at_s in (6, 9)]
+
+    def without(*more: Row, reigns: tuple[Reign, ...] = ()) -> str:
+        led = [leads(2, 0, at=S // 2), *gone, *more]
+        rows = {**HELD, "leadership": led, "polls": polls, "final_reads": [reads]}
+        return reason(unseen.INCOMPLETE_CHECKER, group(replace(about, reigns=reigns), **rows))
+
+    named = "no broker named a leader of the partition from 6.000 s to 9.000 s"
+    assert without().endswith(f"one other read got there; {named}")
+    nobody = (reign(-1, 1, 5, 20, topic="log-0"),)
+    assert without(reigns=nobody).endswith(", nor had the controllers elected one, by their log")
+    assert without(reigns=(reign(3, 1, 5, 20, topic="log-0"),)).endswith(named)
+    assert "no broker named" not in without(metadata("n1", 2, 0, 8.5)), "somebody led meanwhile"
     bare = reason(unseen.INCOMPLETE_CHECKER, group(polls=polls[:1], final_reads=[reads]))
     assert "other read" not in bare
 
@@ -438,7 +487,7 @@ def test_the_transaction_that_holds_readers_up_is_named() -> None:
     hanging = why(of(A, 0), of(B, 1, producer=2), marker())
     assert hanging.startswith("the transaction of op 2, whose record stands there, has no marker")
     ended = why(of(A, 0), of(B, 1), marker(), of(C, 2))
-    assert ended == "an open transaction holds readers up there"
+    assert ended == "its leader held readers up there, as at an open transaction"
 
 
 # What was read too early, or in spite of having failed.
@@ -503,6 +552,26 @@ def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
         "; n1, in the ISR, still ended at 0 at 5.000 s: it was not committed before n1 had it, too"
     )
     assert said(had[0], look("n1", 0, 3)) == both  # A look may be as old as the read.
+
+
+def test_a_high_watermark_below_the_logs_of_the_whole_isr_stood_still() -> None:
+    marks = (announced(0, at=3 * S), announced(0, at=7 * S), announced(5, at=9 * S))
+    isrs = [metadata("n2", 2, 0, at_s, 1, 2) for at_s in (0.5, 8)]
+
+    def said(*looks: Row) -> str:
+        rows = {"sends": [ack(B, 1, at=S)], "polls": [told(B, 1, at=2 * S)]}
+        held = written(of(A, 0), of(B, 1))
+        held["replica_states"] += looks
+        on = group(READ, **rows, leadership=[*LED, *marks, *isrs], **held)
+        return reason(uncommitted_read.CHECKER, on)
+
+    grew = (look("n1", 0, 0.8), look("n1", 1, 6))
+    assert said(*grew).endswith(
+        "until 7.000 s, though n1 was seen to end at 1 or behind it by 6.000 s, with it the whole"
+        " ISR: its high watermark stood still"
+    )
+    for other in ((look("n1", 1, 0.8), grew[1]), (grew[0], look("n1", 1, 7.5))):
+        assert "or behind it" not in said(*other), "it did not grow in that time"
 
 
 def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> None:
@@ -613,3 +682,10 @@ def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() ->
     assert itself.endswith(" without it, and op 4 itself left out the aborted record at 2")
     everyone = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, past[0]]))
     assert everyone.startswith("its producer never asked for a commit, and no read_committed read")
+    assert "without it: a coordinator ended it as committed" in everyone
+    named = [{**sends[0], "transactional_id": "t-0"}, *sends[1:]]
+    led = replace(TXN, reigns=(reign(3, 0, 0, 20, topic=TRANSACTIONS),))
+    known = group(led, **{**rows, "sends": named}, polls=[*shown, past[0]])
+    assert (
+        ": its coordinator, n3, leader of __transaction_state-0 in epoch 0, ended it as committed"
+    ) in reason(aborted_read.CHECKER, known)

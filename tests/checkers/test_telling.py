@@ -30,7 +30,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("inconsistent-offsets", {"truncations": []}, "none was seen to be cut"),
     ("unseen", {"found_on": []}, "no log that was read shows whether it is there"),
     ("final-read-incomplete", {"isolation": "read_committed"}, "the record does not show what"),
-    ("final-read-incomplete", {"target_end": 9}, "an open transaction holds readers up"),
+    ("final-read-incomplete", {"target_end": 9}, "its leader held readers up there"),
     ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
     ("duplicate", {}, "no replica's log shows who wrote it twice"),
     ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
