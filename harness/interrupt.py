@@ -164,17 +164,20 @@ class Answers:
         self._came = self._handed = 0
         self._cut = self._then = ""
         self._raised: weakref.ref[Cut] | None = None
+        self._told_before = sys.unraisablehook
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
         """Take signals; one that is ignored, as SIGHUP under nohup, stays so."""
         taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in taken}
+        self._told_before, sys.unraisablehook = sys.unraisablehook, self._unraisable
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Restore the handlers; or ignore signals, if one ended the block."""
         self._over.set()
+        sys.unraisablehook = self._told_before
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
@@ -250,6 +253,11 @@ class Answers:
         made = Cut(self._then)
         self._raised = weakref.ref(made)
         return made
+
+    def _unraisable(self, what: "sys.UnraisableHookArgs") -> None:
+        """Report what nobody can catch, but a cut, which is made again."""
+        if not issubclass(what.exc_type, Cut):
+            self._told_before(what)
 
     def _is_swallowed(self) -> bool:
         return self._raised is not None and self._raised() is None

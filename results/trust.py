@@ -218,9 +218,21 @@ def is_closed(path: Path) -> bool:
 def _swappers(folder: Path) -> str:
     """Return who else can put another folder in the place of one in a folder."""
     found = folder.stat()
+    known = found.st_uid in (os.geteuid(), 0) or _is_unseen(found.st_uid)
+    if not known:
+        return _name(found.st_uid)
     # Where it is sticky, only who owns what is in it (man 1 chmod), and that is looked at, too.
-    sticky = found.st_mode & stat.S_ISVTX and found.st_uid in (os.geteuid(), 0)
-    return "" if sticky else _others(found, folder)
+    return "" if found.st_mode & stat.S_ISVTX or not _open_to(found, folder) else "everybody"
+
+
+def _is_unseen(uid: int) -> bool:
+    """Tell whether a user namespace hides who an owner is (man 7 user_namespaces), root for one.
+
+    What runs in one was started from outside, where the same folders were looked at.
+    """
+    maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    mapped = any(int(first) <= uid < int(first) + int(count) for first, _, count in maps)
+    return not mapped and uid == int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
 def _others(found: os.stat_result, at: Path) -> str:

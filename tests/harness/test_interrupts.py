@@ -165,6 +165,25 @@ def test_a_cut_that_a_library_swallows_is_made_again_until_the_work_ends() -> No
     assert said == [JUDGING]
 
 
+def test_a_cut_that_nobody_can_catch_is_made_again_without_a_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A signal may come in a finalizer, whose exceptions Python only reports."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            interrupt()
+
+    with Answers("log/1", lambda _: None) as answers:
+        answers.stage_ended(0)
+        answers.cut(JUDGING, "how to judge it")
+        Finalized()
+        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
+            pause_until(stopwatch_s() + 60)
+        answers.heeded()
+    assert capsys.readouterr().err == ""
+
+
 def test_the_last_words_of_a_command_that_a_signal_ended_are_not_cut() -> None:
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:

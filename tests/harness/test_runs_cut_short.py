@@ -39,10 +39,11 @@ pytestmark = [
 
 
 @pytest.fixture(name="user_store")
-def open_folder() -> Iterator[Path]:
-    """Make a folder for everybody; pytest closes its own to others at each start."""
+def ordinary_users_folder() -> Iterator[Path]:
+    """Make a folder of an ordinary user's; pytest closes its own to others at each start."""
     with tempfile.TemporaryDirectory(prefix="logquake-ordinary-") as folder:
-        Path(folder).chmod(0o777)
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
         yield Path(folder)
 
 
