@@ -219,7 +219,7 @@ def test_a_wrong_checkpoint_is_told_in_words() -> None:
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.sentence == (
         "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint"
-        " gives offsets 0 to 0 (2 in all)"
+        " gives offsets 0 to 0 (2 records of that epoch)"
     )
     assert (anomaly.offset, anomaly.evidence["after"]) == (1, None)
 
@@ -247,7 +247,7 @@ def test_a_log_with_epochs_and_a_checkpoint_without_a_line_do_not_go_together() 
     on = group(facts(**read), replica_records=records, replica_states=[checkpoint("n1")])
     assert found(CHECKER, on).anomalies[0].sentence == (
         "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint gives"
-        " no offset (2 in all)"
+        " no offset (2 records of that epoch)"
     )
 
 
