@@ -26,13 +26,7 @@ from checkers.acknowledger import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
-from checkers.group_reasons import (
-    as_leaders,
-    coordinators,
-    followers_serve,
-    op_span,
-    served_by,
-)
+from checkers.group_reasons import as_leaders, coordinators, followers_serve, op_span, served_by
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reads import reads_of, rows_with

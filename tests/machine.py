@@ -9,6 +9,7 @@ A test is not left out where the product refuses: it asks `abilities_of`, and ex
 
 import os
 import shutil
+import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -176,6 +177,14 @@ def _full() -> str:
     return "" if Path("/dev/full").exists() else "/dev/full: only Linux has it; use Linux"
 
 
+def _ipv6() -> str:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return ""
+    except OSError as refused:
+        return f"IPv6: the loopback has no address of it ({refused}); switch it on"
+
+
 NEEDS: Mapping[str, Callable[[], str]] = {
     "root": _root,
     "docker": _docker,
@@ -186,5 +195,6 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "compiler": _compiler,
     "namespaces": _namespaces,
     "/dev/full": _full,
+    "ipv6": _ipv6,
 }
 """What tests need beside Python, and how it is found out. Of several the first is reported."""

@@ -5,23 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 import requests
 
 from results.site.guard import is_local
+from tests.machine import needs
 from tests.results.serving import served
 
 HALF_OPEN = 300
 WAIT_S = 10
-
-
-def has_ipv6() -> bool:
-    """Tell whether the loopback has an address of IPv6."""
-    try:
-        with socket.create_server(("::1", 0), family=socket.AF_INET6):
-            return True
-    except OSError:
-        return False
 
 
 def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: Path) -> None:
@@ -34,7 +25,7 @@ def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: P
     )
 
 
-@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@needs("ipv6")
 def test_26_an_address_of_ipv6_is_answered_too(tmp_path: Path) -> None:
     with served(tmp_path, tmp_path / "log", "--host", "::") as (url, _):
         assert urlsplit(url).hostname == "::1"
