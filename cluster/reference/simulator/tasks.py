@@ -1,0 +1,213 @@
+"""Blocking code in virtual time: one task at a time, switched by the agenda.
+
+A task is a greenlet. Where it waits, it notes on the agenda when it wants to go on, and lets the
+agenda go on meanwhile; so what happens in which order hangs on the agenda alone, and with it on the
+seed. A switch costs about a microsecond.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from greenlet import getcurrent, greenlet
+
+from cluster.reference.simulator.agenda import Agenda
+from results.record.runtime import Event, Lock, Task, within
+
+T = TypeVar("T")
+_NS_PER_S = 1_000_000_000
+_EPOCH_S = 1_767_225_600.0
+"""Virtual time begins with 2026."""
+
+
+class TaskError(RuntimeError):
+    """Virtual time was used in a way in which it cannot pass."""
+
+
+class Waiters:
+    """Tasks that wait for one thing, in the order in which they came.
+
+    Args:
+        agenda: Virtual time.
+    """
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._waiting: deque[_Wait] = deque()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Have the task that calls wait until it is woken; tell whether it was, in time."""
+        here = _Wait(_task())
+        self._waiting.append(here)
+        if timeout is not None:
+            self._agenda.after(max(0, round(timeout * _NS_PER_S)), here.give_up)
+        here.sleep()
+        return here.woken
+
+    def wake(self, most: int | None = None) -> None:
+        """Have the first `most` of them go on, or all, after what happens now."""
+        count = 0
+        while self._waiting and (most is None or count < most):
+            count += self._waiting.popleft().wake(self._agenda)
+
+
+class _Wait:
+    """A task that waits, once."""
+
+    __slots__ = ("over", "task", "woken")
+
+    def __init__(self, task: greenlet) -> None:
+        self.task, self.over, self.woken = task, False, False
+
+    def sleep(self) -> None:
+        parent = self.task.parent
+        assert parent is not None, "a task has the agenda's greenlet as its parent"
+        parent.switch()
+
+    def wake(self, agenda: Agenda) -> bool:
+        if self.over:
+            return False
+        self.over = self.woken = True
+        agenda.after(0, self.task.switch)
+        return True
+
+    def give_up(self) -> None:
+        if not self.over:
+            self.over = True
+            self.task.switch()
+
+
+class VirtualEvent:
+    """As `threading.Event`; it may be set by what is no task, too."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._set = False
+        self._waiters = Waiters(agenda)
+
+    def set(self) -> None:
+        """Set it, and wake whoever waits."""
+        self._set = True
+        self._waiters.wake()
+
+    def clear(self) -> None:
+        """Take it back."""
+        self._set = False
+
+    def is_set(self) -> bool:
+        """Tell whether it is set."""
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, or for so many virtual seconds; tell whether it is."""
+        return self._set or self._waiters.wait(timeout) or self._set
+
+
+class VirtualLock:
+    """As `threading.Lock`, for `with` alone."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._held = False
+        self._waiters = Waiters(agenda)
+
+    def __enter__(self) -> None:
+        """Wait until nobody holds it, and hold it."""
+        while self._held:
+            self._waiters.wait()
+        self._held = True
+
+    def __exit__(self, *error: object) -> None:
+        """Let it go."""
+        self._held = False
+        self._waiters.wake(1)
+
+
+class VirtualTask:
+    """Work in virtual time."""
+
+    def __init__(self, tasks: "Tasks", work: Callable[[], Any], name: str) -> None:
+        self.name = name
+        self._work, self._tasks = work, tasks
+        self._over = VirtualEvent(tasks.agenda)
+        self._value: Any = None
+        self._error: BaseException | None = None
+        tasks.agenda.after(0, greenlet(self._run, parent=tasks.hub).switch)
+
+    def _run(self) -> None:
+        with within(self._tasks):
+            try:
+                self._value = self._work()
+            except BaseException as error:  # noqa: BLE001 - whoever wants the result gets it
+                self._error = error
+        self._over.set()
+
+    def is_over(self) -> bool:
+        """Tell whether it has ended."""
+        return self._over.is_set()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended, or for so many virtual seconds; tell whether it has."""
+        return self._over.wait(timeout)
+
+    def result(self) -> Any:  # noqa: ANN401 - whatever the work returns
+        """Wait until it has ended; return what it returned, or raise what it raised."""
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Tasks:
+    """The runtime of a simulation.
+
+    Args:
+        agenda: Its virtual time. Whoever makes this drives it, in this greenlet.
+
+    Attributes:
+        agenda: As given.
+        hub: The greenlet that drives the agenda.
+    """
+
+    def __init__(self, agenda: Agenda) -> None:
+        self.agenda = agenda
+        self.hub = getcurrent()
+
+    def monotonic_ns(self) -> int:
+        """Return virtual nanoseconds since the simulation's start."""
+        return self.agenda.now
+
+    def unix_s(self) -> float:
+        """Return virtual seconds since 1970."""
+        return _EPOCH_S + self.agenda.now / _NS_PER_S
+
+    def event(self) -> Event:
+        """Return an event that is not set."""
+        return VirtualEvent(self.agenda)
+
+    def lock(self) -> Lock:
+        """Return a lock that nobody holds."""
+        return VirtualLock(self.agenda)
+
+    def start(self, work: Callable[[], T], name: str) -> Task[T]:
+        """Start a task, after what happens now."""
+        return cast("Task[T]", VirtualTask(self, work, name))
+
+    def run(self, work: Callable[[], T], name: str = "main") -> T:
+        """Let time pass until work is done in a task; return what it returned.
+
+        Raises:
+            TaskError: Everything waits for something that nobody will do.
+        """
+        task = self.start(work, name)
+        while not task.is_over():
+            due_ns = self.agenda.next_ns()
+            if due_ns is None:
+                raise TaskError(f"{name} waits, and nothing is to come that could end it")
+            self.agenda.run_until(due_ns)
+        return task.result()
+
+
+def _task() -> greenlet:
+    task = getcurrent()
+    if task.parent is None:
+        raise TaskError("only a task can wait in virtual time: start one, or use `Tasks.run`")
+    return task

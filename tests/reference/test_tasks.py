@@ -1,0 +1,114 @@
+"""Blocking code in virtual time: the same as in threads, and the same each time."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.tasks import TaskError, Tasks
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import Runtime, Threads, all_of, new_event, new_lock, runtime, start
+
+Run = Callable[[Callable[[], object]], object]
+
+
+@pytest.fixture(params=["threads", "virtual"])
+def run(request: pytest.FixtureRequest) -> Run:
+    return Tasks(Agenda()).run if request.param == "virtual" else lambda work: work()
+
+
+def test_a_task_returns_or_raises(run: Run) -> None:
+    def work() -> None:
+        assert start(lambda: 7, "seven").result() == 7
+        with pytest.raises(ZeroDivisionError):
+            start(lambda: 1 // 0, "zero").result()
+        assert all_of([partial(pow, 2, each) for each in range(3)], "powers") == [1, 2, 4]
+        with pytest.raises(ZeroDivisionError):
+            all_of([lambda: 1, lambda: 1 // 0], "one fails")
+
+    run(work)
+
+
+def test_an_event_wakes_whoever_waits_and_a_wait_has_a_limit(run: Run) -> None:
+    def work() -> None:
+        event = new_event()
+        waiting = [start(event.wait, "waits") for _ in range(2)]
+        assert not event.wait(0.01)
+        assert not any(each.is_over() for each in waiting)
+        event.set()
+        assert [each.result() for each in waiting] == [True, True]
+        assert event.wait(0)
+        event.clear()
+        assert not event.wait(0)
+        assert not start(event.wait, "late").join(0.01)
+        event.set()
+
+    run(work)
+
+
+def test_a_lock_is_held_by_one(run: Run) -> None:
+    inside, most = 0, 0
+
+    def work() -> None:
+        lock = new_lock()
+
+        def hold() -> None:
+            nonlocal inside, most
+            with lock:
+                inside += 1
+                most = max(most, inside)
+                pause_until(stopwatch_s() + 0.002)
+                inside -= 1
+
+        all_of([hold] * 5, "holders")
+
+    run(work)
+    assert (inside, most) == (0, 1)
+
+
+def test_waits_of_the_clock_pass_in_what_the_code_runs_in(run: Run) -> None:
+    def work() -> None:
+        stop = new_event()
+        begun_s = stopwatch_s()
+        assert not pause_until(begun_s + 0.01, stop)
+        assert stopwatch_s() >= begun_s + 0.01
+        with pytest.raises(WaitTimeoutError, match=r"waited 0.01 s for a miracle"):
+            wait_until(lambda: None, timeout_s=0.01, what="a miracle", interval_s=0.001)
+        start(stop.set, "stop")
+        with pytest.raises(WaitTimeoutError, match="was stopped while waiting for a miracle"):
+            wait_until(lambda: None, timeout_s=60, what="a miracle", stop=stop)
+        assert pause_until(stopwatch_s() + 60, stop)
+
+    run(work)
+
+
+def test_an_hour_of_many_takes_no_time_and_has_one_order() -> None:
+    def order() -> list[tuple[float, int]]:
+        seen: list[tuple[float, int]] = []
+
+        def ticks(number: int) -> None:
+            for _ in range(60):
+                pause_until(stopwatch_s() + 60)
+                seen.append((stopwatch_s(), number))
+
+        Tasks(Agenda()).run(lambda: all_of([partial(ticks, each) for each in range(5)], "ticks"))
+        return seen
+
+    assert order() == order()
+    assert order()[-1] == (3600.0, 4)
+    assert [number for _, number in order()[:5]] == [0, 1, 2, 3, 4]
+
+
+def test_each_task_has_its_runtime_and_the_rest_has_the_machines() -> None:
+    tasks, seen = Tasks(Agenda()), list[Runtime]()
+    tasks.run(lambda: start(lambda: seen.append(runtime()), "inner").join())
+    assert seen == [tasks]
+    assert isinstance(runtime(), Threads)
+
+
+def test_what_nobody_will_ever_end_is_an_error() -> None:
+    with pytest.raises(TaskError, match="main waits, and nothing is to come"):
+        Tasks(Agenda()).run(lambda: new_event().wait())
+    with pytest.raises(TaskError, match="only a task can wait in virtual time"):
+        Tasks(Agenda()).event().wait(1)
