@@ -1,6 +1,5 @@
 """The fault `clock-strobe`: a broker's wall clock jumps to and fro, many times while it lasts."""
 
-import threading
 from contextlib import suppress
 
 from cluster.protocol import ClusterError
@@ -8,6 +7,7 @@ from nemesis.clocks import ASK_INTERVAL_S, TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
 from nemesis.protocol import Aim, Patience, Site
 from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import Task, new_event, start
 
 JUMPS_S = (-3.0, -1.5, 1.5, 3.0)
 PERIODS_S = (0.05, 0.2, 0.5, 1.0)
@@ -27,14 +27,13 @@ class ClockStrobe(ShiftedClocks):
         self._aim = aim
         self._jump_s = aim.rng.choice(JUMPS_S)
         self._period_s = aim.rng.choice(PERIODS_S)
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = new_event()
+        self._task: Task[None] | None = None
 
     def inject(self) -> None:
         """Begin to jump."""
         self.note_before()
-        self._thread = threading.Thread(target=self._strobe, name="clock-strobe", daemon=True)
-        self._thread.start()
+        self._task = start(self._strobe, "clock-strobe")
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
         """See that each broker was off by the jump at one time, and right at another."""
@@ -53,9 +52,9 @@ class ClockStrobe(ShiftedClocks):
     def heal(self) -> None:
         """Come to an end, and have all of them see the true time. Idempotent."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        if self._task is not None:
+            self._task.join()
+            self._task = None
         super().heal()
 
     def _was_both(self, said: tuple[float, ...]) -> bool:

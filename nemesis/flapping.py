@@ -5,7 +5,6 @@ is probed: a cut that does not cut and a pause that does not join are found. One
 it is joined at the end, whatever phase the end falls into.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 
 from cluster.protocol import ClusterError, Link
@@ -14,6 +13,7 @@ from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Join
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.runtime import Task, new_event, new_lock, start
 
 FIRST_S = 0.3
 """The first phases are short, so that both are confirmed soon."""
@@ -43,13 +43,12 @@ class Flapping:
         self._network = site.network
         self._aim, self._cut_id = aim, f"fault-{aim.fault_id}"
         self._rng = aim.rng
-        self._turn = threading.Lock()
-        self._over = threading.Event()
+        self._turn = new_lock()
+        self._over = new_event()
         self._phases: list[FlapPhase] = []
         self._failed: ClusterError | OSError | None = None
         self._started_s = self._healed_s = stopwatch_s()
-        name = f"{self._cut_id}-flapping"
-        self._thread = threading.Thread(target=self._flap, name=name, daemon=True)
+        self._task: Task[None] | None = None
 
     def undo(self) -> tuple[Join, ...]:
         """Return the cut to remove, in whatever phase it is."""
@@ -60,7 +59,7 @@ class Flapping:
         if not any(self._network.probe(self.links).values()):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
-        self._thread.start()
+        self._task = start(self._flap, f"{self._cut_id}-flapping")
 
     def confirm(self, patience: Patience) -> FlapEffect | None:
         """See that a phase without links and one with all of them have been confirmed."""
@@ -84,8 +83,8 @@ class Flapping:
         self._over.set()
         with self._turn:
             self._network.join(self._cut_id)
-        if self._thread.is_alive():
-            self._thread.join(END_LIMIT_S)
+        if self._task is not None:
+            self._task.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
         """See that probes come through again, but where another fault still cuts."""

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import threading
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -20,6 +19,7 @@ from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
 from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import Event
 
 FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
 """What a host or a cluster raises when something outside of our code goes wrong."""
@@ -129,7 +129,7 @@ class Life:
         self._fail(why)
         self.phase = FaultPhase.OVER
 
-    def begin(self, stop: threading.Event) -> None:
+    def begin(self, stop: Event) -> None:
         """Resolve the target, write the undo, inject, and confirm by measurement."""
         self.phase = FaultPhase.STARTING
         self._write(replace(self.row, requested_ns=self._book.clock.now_ns()))
@@ -155,7 +155,7 @@ class Life:
         else:
             self.phase = FaultPhase.HELD
 
-    def hold(self, stop: threading.Event) -> None:
+    def hold(self, stop: Event) -> None:
         """Wait as long as the fault shall last; not at all if it has no effect."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
@@ -210,7 +210,7 @@ class Life:
         )
         self.phase = FaultPhase.OVER
 
-    def _planned(self, stop: threading.Event) -> Fault:
+    def _planned(self, stop: Event) -> Fault:
         """Make the fault for the nodes that its target means now."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
         if isinstance(self._target, Named):
@@ -242,9 +242,7 @@ class Life:
         moved = [f"{at.topic}-{at.partition}" for at in fault.undo() if isinstance(at, Reassign)]
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
-    def _resolved(
-        self, target: Target, stop: threading.Event
-    ) -> tuple[tuple[str, ...], ClusterView | None]:
+    def _resolved(self, target: Target, stop: Event) -> tuple[tuple[str, ...], ClusterView | None]:
         """Return the nodes of the target, and the view in which they were found.
 
         They are drawn from a source of their own: what else the fault draws hangs neither on who

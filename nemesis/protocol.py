@@ -1,6 +1,5 @@
 """What a fault is, and what it works upon."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -10,6 +9,7 @@ from cluster.protocol import Cluster, Disk, Hosts, Link, ProcessId
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
+from results.record.runtime import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Aim:
     fault_id: int
     targets: tuple[str, ...]
     rng: Random
-    stop: threading.Event | None = None
+    stop: Event | None = None
     place: tuple[str, int] | None = None
 
     @property
@@ -70,7 +70,7 @@ class Patience:
     """
 
     limit_s: float
-    stop: threading.Event | None = field(default=None)
+    stop: Event | None = field(default=None)
 
 
 class Fault(Protocol):

@@ -1,9 +1,7 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +22,7 @@ from nemesis.triggers import look, parse_trigger
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Event, all_of
 
 BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
@@ -115,7 +114,7 @@ class Nemesis:
             for fault in schedule.faults
         ]
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
 
         Args:
@@ -160,15 +159,16 @@ class Nemesis:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()
 
-    def _run_lanes(self, started_s: float, stop: threading.Event) -> None:
+    def _run_lanes(self, started_s: float, stop: Event) -> None:
         lanes: dict[int, list[Life]] = {}
         for life in self._lives:
             lanes.setdefault(life.scheduled.lane, []).append(life)
-        _side_by_side(
-            [partial(self._run_in_turn, lives, started_s, stop) for lives in lanes.values()]
+        all_of(
+            [partial(self._run_in_turn, lives, started_s, stop) for lives in lanes.values()],
+            "faults",
         )
 
-    def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: threading.Event) -> None:
+    def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: Event) -> None:
         end_s = started_s + self._time_limit_s
         for life in lives:
             if pause_until(started_s + life.scheduled.at_s, stop):
@@ -194,10 +194,10 @@ class Nemesis:
             if life.heal():
                 life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
 
-    def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
-        _side_by_side([partial(self._run_alone, life, started_s, stop) for life in self._lives])
+    def _run_overlapping(self, started_s: float, stop: Event) -> None:
+        all_of([partial(self._run_alone, life, started_s, stop) for life in self._lives], "faults")
 
-    def _run_alone(self, life: Life, started_s: float, stop: threading.Event) -> None:
+    def _run_alone(self, life: Life, started_s: float, stop: Event) -> None:
         if pause_until(started_s + life.scheduled.at_s, stop) or not self._has_come(life, stop):
             return
         life.begin(stop)
@@ -205,7 +205,7 @@ class Nemesis:
         while not stop.is_set() and not self._heals(life, stop):
             pause_until(stopwatch_s() + RETRY_S, stop)
 
-    def _has_come(self, life: Life, stop: threading.Event) -> bool:
+    def _has_come(self, life: Life, stop: Event) -> bool:
         """Wait for the state that a fault waits for; if it does not come, the fault is skipped."""
         if life.scheduled.when is None:
             return True
@@ -222,7 +222,7 @@ class Nemesis:
             life.skip(f"{trigger.text} did not come")
         return came
 
-    def _found_room(self, lives: Sequence[Life], stop: threading.Event) -> bool:
+    def _found_room(self, lives: Sequence[Life], stop: Event) -> bool:
         """Wait until one node more can be hit and a majority is still whole; False if stopped."""
         nodes = len(self._site.cluster.nodes)
         while len(self._nodes_hit()) + 1 > max(1, (nodes - 1) // 2):
@@ -232,7 +232,7 @@ class Nemesis:
                 return False
         return not stop.is_set()
 
-    def _heal_late(self, lives: Sequence[Life], stop: threading.Event) -> None:
+    def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""
         for life in lives:
             if life.in_force and life.heal():
@@ -242,13 +242,5 @@ class Nemesis:
         taking = [life for life in self._lives if life.takes and life.in_force]
         return {node for life in taking for node in life.row.targets}
 
-    def _heals(self, life: Life, stop: threading.Event) -> bool:
+    def _heals(self, life: Life, stop: Event) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
-
-
-def _side_by_side(deeds: Sequence[Callable[[], None]]) -> None:
-    """Do all at once; when all are over, raise what one raised: a bug of ours is one of the run."""
-    with ThreadPoolExecutor(max(1, len(deeds)), thread_name_prefix="faults") as threads:
-        running = [threads.submit(deed) for deed in deeds]
-    for each in running:
-        each.result()

@@ -5,7 +5,6 @@ line in the ledger before, the row at each step, the effect that was measured an
 confirmed. Who confirms a heal may be a thread of its own: a story goes on while a broker starts.
 """
 
-import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +37,7 @@ from nemesis.stop import Stop
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, all_back, sweep
 from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.paths import RunPaths
+from results.record.runtime import Event, Task, new_event, start
 
 BACK_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -55,8 +55,8 @@ class _Scripted:
     targets: tuple[str, ...]
     life: Life
     healing: bool = False
-    thread: threading.Thread | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
+    task: Task[object] | None = None
+    stop: Event = field(default_factory=new_event)
 
     @property
     def fault_id(self) -> int:
@@ -64,14 +64,13 @@ class _Scripted:
 
     def in_background(self, deed: Callable[[], object]) -> None:
         name = f"fault-{self.fault_id}"
-        self.thread = threading.Thread(target=deed, name=name, daemon=True)
-        self.thread.start()
+        self.task = start(deed, name)
 
     def wait(self) -> None:
         """Wait until nobody is busy with it."""
-        if self.thread is not None:
-            self.thread.join()
-            self.thread = None
+        if self.task is not None:
+            self.task.join()
+            self.task = None
 
     def interrupt(self) -> None:
         """Have whoever confirms its heal give up, and wait for that."""

@@ -4,7 +4,6 @@ The controllers are kept busy, and every broker with them: new replicas, deleted
 The topics are the fault's own; those of the run are never touched. Healed by deleting what is left.
 """
 
-import threading
 from contextlib import suppress
 
 from cluster.protocol import CanMakeTopics, ClusterError
@@ -12,6 +11,7 @@ from nemesis.cluster_effects import TopicChurnEffect, TopicsGoneEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import DropTopics
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import Task, new_event, start
 
 PARTITIONS = 2
 REPLICAS = 3
@@ -45,8 +45,8 @@ class TopicChurn:
         self._nodes = tuple(site.cluster.nodes)
         # No role and no record takes topics that begin so for the run's own.
         self._prefix = f"__logquake-churn-{aim.fault_id}-"
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = new_event()
+        self._task: Task[None] | None = None
         self._created = self._deleted = self._refused = 0
         self._first: tuple[str, str] | None = None
         self._started_s = self._healed_s = stopwatch_s()
@@ -58,8 +58,7 @@ class TopicChurn:
     def inject(self) -> None:
         """Begin to create and to delete."""
         self._started_s = stopwatch_s()
-        self._thread = threading.Thread(target=self._churn, name="topic-churn", daemon=True)
-        self._thread.start()
+        self._task = start(self._churn, "topic-churn")
 
     def confirm(self, patience: Patience) -> TopicChurnEffect | None:
         """See that a broker knows one of the topics by its own metadata."""
@@ -80,8 +79,8 @@ class TopicChurn:
         if not self._over.is_set():
             self._healed_s = stopwatch_s()
         self._over.set()
-        if self._thread is not None:
-            self._thread.join(END_LIMIT_S)
+        if self._task is not None:
+            self._task.join(END_LIMIT_S)
         if self._is_busy():
             return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
@@ -166,7 +165,7 @@ class TopicChurn:
         return frozenset(topic for topic in topics if topic.startswith(self._prefix))
 
     def _is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._task is not None and not self._task.is_over()
 
     def _told_gone(self) -> tuple[str, ...] | None:
         if self._is_busy():

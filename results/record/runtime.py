@@ -8,9 +8,10 @@ machine's, with threads.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -39,7 +40,13 @@ class Lock(Protocol):
     def __enter__(self) -> object:
         """Wait until nobody holds it, and hold it."""
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
         """Let it go."""
 
 
@@ -71,20 +78,22 @@ class Runtime(Protocol):
     def lock(self) -> Lock:
         """Return a lock that nobody holds."""
 
-    def start(self, work: Callable[[], T], name: str) -> Task[T]:
+    def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task.
 
         Args:
             work: What it does.
             name: What it is called, for people.
+            awaited: Whether somebody takes its result. What another one raises is a bug of ours,
+                which is reported at once.
         """
 
 
 class _ThreadTask:
     """A task in a thread, which does not keep the process from ending."""
 
-    def __init__(self, work: Callable[[], Any], name: str) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[], Any], name: str, *, awaited: bool) -> None:
+        self._work, self._awaited = work, awaited
         self._value: Any = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -93,8 +102,10 @@ class _ThreadTask:
     def _run(self) -> None:
         try:
             self._value = self._work()
-        except BaseException as error:  # noqa: BLE001 - whoever wants the result gets it
+        except BaseException as error:
             self._error = error
+            if not self._awaited:
+                raise
 
     def is_over(self) -> bool:
         return not self._thread.is_alive()
@@ -129,9 +140,9 @@ class Threads:
         """Return a lock that nobody holds."""
         return threading.Lock()
 
-    def start(self, work: Callable[[], T], name: str) -> Task[T]:
+    def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a thread."""
-        return _ThreadTask(work, name)
+        return _ThreadTask(work, name, awaited=awaited)
 
 
 _RUNTIME: ContextVar[Runtime] = ContextVar("runtime", default=Threads())  # noqa: B039 - no state
@@ -162,23 +173,25 @@ def new_lock() -> Lock:
     return runtime().lock()
 
 
-def start(work: Callable[[], T], name: str) -> Task[T]:
+def start(work: Callable[[], T], name: str, *, awaited: bool = False) -> Task[T]:
     """Start a task beside this code, in what it runs in.
 
     Args:
         work: What it does.
         name: What it is called, for people.
+        awaited: Whether somebody takes its result. What another one raises is a bug of ours, which
+            is reported at once.
     """
-    return runtime().start(work, name)
+    return runtime().start(work, name, awaited=awaited)
 
 
-def all_of(works: "list[Callable[[], T]]", name: str) -> list[T]:
+def all_of(works: Sequence[Callable[[], T]], name: str) -> list[T]:
     """Do all side by side, wait until each is over, and return what they returned, in order.
 
     Raises:
         Exception: What the first of them raised that raised something.
     """
-    tasks = [start(work, name) for work in works]
+    tasks = [start(work, name, awaited=True) for work in works]
     for each in tasks:
         each.join()
     return [each.result() for each in tasks]

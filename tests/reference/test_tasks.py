@@ -1,5 +1,6 @@
 """Blocking code in virtual time: the same as in threads, and the same each time."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -20,9 +21,9 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 def test_a_task_returns_or_raises(run: Run) -> None:
     def work() -> None:
-        assert start(lambda: 7, "seven").result() == 7
+        assert start(lambda: 7, "seven", awaited=True).result() == 7
         with pytest.raises(ZeroDivisionError):
-            start(lambda: 1 // 0, "zero").result()
+            start(lambda: 1 // 0, "zero", awaited=True).result()
         assert all_of([partial(pow, 2, each) for each in range(3)], "powers") == [1, 2, 4]
         with pytest.raises(ZeroDivisionError):
             all_of([lambda: 1, lambda: 1 // 0], "one fails")
@@ -105,6 +106,17 @@ def test_each_task_has_its_runtime_and_the_rest_has_the_machines() -> None:
     tasks.run(lambda: start(lambda: seen.append(runtime()), "inner").join())
     assert seen == [tasks]
     assert isinstance(runtime(), Threads)
+
+
+def test_what_a_task_raises_that_nobody_waits_for_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ZeroDivisionError):
+        Tasks(Agenda()).run(lambda: [start(lambda: 1 // 0, "zero"), new_event().wait(1)])
+    reported: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+    start(lambda: 1 // 0, "zero").join()
+    assert [each.exc_type for each in reported] == [ZeroDivisionError]
 
 
 def test_what_nobody_will_ever_end_is_an_error() -> None:

@@ -7,6 +7,7 @@ seed. A switch costs about a microsecond.
 
 from collections import deque
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
@@ -115,7 +116,13 @@ class VirtualLock:
             self._waiters.wait()
         self._held = True
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
         """Let it go."""
         self._held = False
         self._waiters.wake(1)
@@ -124,9 +131,11 @@ class VirtualLock:
 class VirtualTask:
     """Work in virtual time."""
 
-    def __init__(self, tasks: "Tasks", work: Callable[[], Any], name: str) -> None:
+    def __init__(
+        self, tasks: "Tasks", work: Callable[[], Any], name: str, *, awaited: bool
+    ) -> None:
         self.name = name
-        self._work, self._tasks = work, tasks
+        self._work, self._tasks, self._awaited = work, tasks, awaited
         self._over = VirtualEvent(tasks.agenda)
         self._value: Any = None
         self._error: BaseException | None = None
@@ -139,6 +148,8 @@ class VirtualTask:
             except BaseException as error:  # noqa: BLE001 - whoever wants the result gets it
                 self._error = error
         self._over.set()
+        if self._error is not None and not self._awaited:
+            raise self._error  # In the hub, and so in whoever lets time pass.
 
     def is_over(self) -> bool:
         """Tell whether it has ended."""
@@ -187,9 +198,9 @@ class Tasks:
         """Return a lock that nobody holds."""
         return VirtualLock(self.agenda)
 
-    def start(self, work: Callable[[], T], name: str) -> Task[T]:
+    def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task, after what happens now."""
-        return cast("Task[T]", VirtualTask(self, work, name))
+        return cast("Task[T]", VirtualTask(self, work, name, awaited=awaited))
 
     def run(self, work: Callable[[], T], name: str = "main") -> T:
         """Let time pass until work is done in a task; return what it returned.
@@ -197,7 +208,7 @@ class Tasks:
         Raises:
             TaskError: Everything waits for something that nobody will do.
         """
-        task = self.start(work, name)
+        task = self.start(work, name, awaited=True)
         while not task.is_over():
             due_ns = self.agenda.next_ns()
             if due_ns is None:
