@@ -8,7 +8,6 @@ the record is closed, then the hosts are taken down.
 """
 
 import shutil
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from results.record.clock import (
 from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Event
 from results.record.terms import Mode
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.final_reads import read_to_end
@@ -184,7 +184,7 @@ class Arena:
         *,
         what: str,
         deadline_s: float,
-        stop: threading.Event,
+        stop: Event,
         writers_lost: Callable[[], Sequence[str]],
     ) -> None:
         """Let clients go on until they were served, or a deadline is reached.
@@ -280,7 +280,7 @@ class Arena:
         self,
         seconds: float,
         *,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
         writers_lost: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Let time pass, until it is over, somebody stops it, or not all can be recorded any more.

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,6 +38,7 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.reading import read_bytes
+from results.record.runtime import new_event
 from results.record.world import world
 from results.store import is_alive
 
@@ -233,7 +233,7 @@ def end_kept(paths: RunPaths) -> list[str]:
 def main() -> None:
     """Keep the cluster of the run whose folder is the first argument, until SIGTERM."""
     paths = RunPaths(Path(sys.argv[1]))
-    stop = threading.Event()
+    stop = new_event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -5,8 +5,6 @@ and see that it is healed → recovery → final reads → note leaders, high wa
 stop gracefully → collect. What it has in common with a scripted run is in `harness.arena`.
 """
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -26,6 +24,7 @@ from results.record.identities import groups
 from results.record.milestones import STOPPING
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import new_event, start
 from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.fleet import Fleet, FleetCounts
@@ -156,9 +155,9 @@ class Life:
             self._arena.look_for_ends(cluster)
             return [*fleet.died(), *(watching.found() if watching else ())]
 
-        over = threading.Event()
-        with ThreadPoolExecutor(1, thread_name_prefix="nemesis") as thread:
-            faults = thread.submit(nemesis.run, over)
+        over = new_event()
+        faults = start(lambda: nemesis.run(over), "nemesis", awaited=True)
+        try:
             try:
                 self._arena.pass_s(self._plan.time_limit_s, writers_lost=ends)
             finally:
@@ -166,6 +165,8 @@ class Life:
             if watching is not None:
                 watching.keep_moment()
                 watching.stop()
+        finally:
+            faults.join()
         faults.result()  # A bug of the nemesis is one of the run.
 
     def _recover(self, cluster: KafkaCluster) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from cluster.kafka.configuration import called
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.runtime import new_lock
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class BrokerProcesses:
         self._command = command
         self._brokers: dict[str, _Broker] = {}
         self._replaced: list[Ended] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def start(self, node: str) -> ProcessId:
         """Start a node's broker.

@@ -1,7 +1,6 @@
 """A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
@@ -28,6 +27,7 @@ from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Hosts, 
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Task, all_of, start
 from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
@@ -165,9 +165,8 @@ class KafkaCluster:
         last = [node for node in self.nodes if view and node == view.controller]
         first = [node for node in self.nodes if node not in last]
         ended = self._stop_brokers([first, last], timeout_s)
-        with ThreadPoolExecutor(max(1, len(self.controllers))) as pool:
-            stop = [pool.submit(self.stop_node, node, timeout_s) for node in self.controllers]
-            ended |= dict(zip(self.controllers, [it.result() for it in stop], strict=True))
+        stops = [partial(self.stop_node, node, timeout_s) for node in self.controllers]
+        ended |= dict(zip(self.controllers, all_of(stops, "stop"), strict=True))
         self.close()
         if self.mode is Mode.ZOOKEEPER:
             self.stop_node(ZOOKEEPER_MACHINE, ZOOKEEPER_STOP_S)
@@ -388,8 +387,7 @@ class KafkaCluster:
             raise sentence(f"{late}; it did not", self.last_words(ZOOKEEPER_MACHINE)) from late
 
     def _start_together(self, nodes: Sequence[str]) -> None:
-        with ThreadPoolExecutor(max(1, len(nodes))) as pool:
-            list(pool.map(self.start_node, nodes))
+        all_of([partial(self.start_node, node) for node in nodes], "start")
 
     def _wait_ready(self, nodes: Sequence[str]) -> None:
         try:
@@ -436,13 +434,13 @@ class KafkaCluster:
 
     def _stop_brokers(self, order: Sequence[Sequence[str]], timeout_s: float) -> dict[str, bool]:
         """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            tasks: dict[str, Future[bool]] = {}
-            for group in order:
-                if tasks and group:
-                    self._wait_unlisted(list(tasks))
-                tasks |= {node: pool.submit(self.stop_node, node, timeout_s) for node in group}
-            return {node: task.result() for node, task in tasks.items()}
+        tasks: dict[str, Task[bool]] = {}
+        for group in order:
+            if tasks and group:
+                self._wait_unlisted(list(tasks))
+            stops = {node: partial(self.stop_node, node, timeout_s) for node in group}
+            tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
+        return {node: task.result() for node, task in tasks.items()}
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:
         def are_unlisted() -> bool:

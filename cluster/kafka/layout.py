@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
 from cluster.protocol import CanShiftClock, Command, Disk, HasFiles, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import all_of
 from results.record.terms import Mode
 
 TAIL_BYTES = 32_768
@@ -90,8 +90,7 @@ class Layout:
         """Bring what was prepared to machines that do not share our files, all at once."""
         hosts, software = self._hosts, self._programs.software
         if isinstance(hosts, HasFiles):
-            with ThreadPoolExecutor(len(self._folders)) as pool:
-                list(pool.map(lambda node: hosts.provide(node, software), self._folders))
+            all_of([partial(hosts.provide, node, software) for node in self._folders], "provide")
 
     def _format(self, nodes: Sequence[str]) -> None:
         self._programs.format({node: self._folders[node] for node in nodes})

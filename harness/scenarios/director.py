@@ -1,6 +1,5 @@
 """Plays a story: does what a step does, waits for what it waits for, looks at every replica."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from harness.scenarios.deeds import Deed, ScenarioError
 from harness.scenarios.protocol import Condition, Seen, Sight, Step
 from results.record import steps as record
 from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_until
+from results.record.runtime import Event
 
 LOOK_INTERVAL_S = 0.1
 
@@ -60,7 +60,7 @@ class Director:
     look: Callable[[Scene], None]
     clock: RunClock
     say: Callable[[str], object]
-    stop: threading.Event
+    stop: Event
     wait: Callable[..., object] = wait_until
     stopwatch_s: Callable[[], float] = stopwatch_s
 
