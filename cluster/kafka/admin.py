@@ -1,7 +1,6 @@
 """Asks a cluster about itself and gives it orders, at whichever node answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +18,7 @@ from cluster.kafka.open_transactions import open_transactions
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
 from cluster.protocol import ClusterView, CoordinatorKind, PartitionState
+from results.record.runtime import Task, new_event, new_lock, start
 from results.record.topics import CreatedTopic
 
 
@@ -55,10 +55,10 @@ class Admin:
         *,
         controllers: Iterable[str] = (),
     ) -> None:
-        self._lines = Lines(endpoints, answers)
+        self._lines, self._lock = Lines(endpoints, answers), new_lock()
+        self._asking: list[Task[None]] = []
         self._brokers = {node_id(node): node for node in endpoints}
         self._names = self._brokers | {node_id(node): node for node in controllers}
-        self._pool = ThreadPoolExecutor(2 * len(endpoints), thread_name_prefix="admin")
 
     def view(self) -> ClusterView | None:
         """Ask all nodes at once, and take the answer of the one nearest to the truth.
@@ -149,23 +149,36 @@ class Admin:
 
     def close(self) -> None:
         """Close all connections."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for each in self._asking:
+            each.join()
         self._lines.close()
 
     def _ask_all(self) -> list[_Answer]:
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
         majority = len(self._lines.nodes) // 2 + 1
         answers: list[_Answer] = []
-        tasks: list[Future[_Answer | None]] = [
-            self._pool.submit(partial(self._ask, node)) for node in nodes
-        ]
-        for task in as_completed(tasks):
-            answer = task.result()
-            if answer is None:
-                continue
-            answers.append(answer)
-            if _agreeing(answers, answer) >= majority:
-                break
+        asked, over, enough = len(nodes), 0, new_event()
+
+        def ask(node: str) -> None:
+            nonlocal over
+            answer = None
+            try:
+                answer = self._ask(node)
+            finally:
+                with self._lock:
+                    over += 1
+                    if answer is not None and not enough.is_set():
+                        answers.append(answer)
+                        if _agreeing(answers, answer) >= majority:
+                            enough.set()
+                    if over == asked:
+                        enough.set()
+
+        with self._lock:
+            self._asking = [each for each in self._asking if not each.is_over()]
+            self._asking += [start(partial(ask, node), "admin") for node in nodes]
+        if nodes:
+            enough.wait()
         return answers
 
     def _ask(self, node: str) -> _Answer | None:

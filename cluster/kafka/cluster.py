@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 

@@ -35,7 +35,13 @@ class Event(Protocol):
 
 
 class Lock(Protocol):
-    """As `threading.Lock`, for `with` alone."""
+    """As `threading.Lock`."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading has it
+        """Wait until nobody holds it, or for so many seconds; tell whether it is held now."""
+
+    def release(self) -> None:
+        """Let it go."""
 
     def __enter__(self) -> object:
         """Wait until nobody holds it, and hold it."""

@@ -68,6 +68,27 @@ def test_a_lock_is_held_by_one(run: Run) -> None:
     assert (inside, most) == (0, 1)
 
 
+def test_a_lock_is_waited_for_as_long_as_one_likes(run: Run) -> None:
+    def work() -> None:
+        lock, over = new_lock(), new_event()
+
+        def hold() -> None:
+            with lock:
+                over.wait()
+
+        holder = start(hold, "holder")
+        assert not holder.join(0.01)
+        assert not lock.acquire(blocking=False)
+        assert not lock.acquire(timeout=0.01)
+        start(over.set, "end")
+        assert lock.acquire(timeout=10)
+        lock.release()
+        with lock:
+            assert holder.join(10)
+
+    run(work)
+
+
 def test_waits_of_the_clock_pass_in_what_the_code_runs_in(run: Run) -> None:
     def work() -> None:
         stop = new_event()

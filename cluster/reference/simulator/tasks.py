@@ -104,17 +104,32 @@ class VirtualEvent:
 
 
 class VirtualLock:
-    """As `threading.Lock`, for `with` alone."""
+    """As `threading.Lock`."""
 
     def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
         self._held = False
         self._waiters = Waiters(agenda)
 
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading has it
+        """Wait until nobody holds it, or for so many virtual seconds; tell whether it is held."""
+        end_ns = self._agenda.now + round(timeout * _NS_PER_S)
+        while self._held:
+            if not blocking or (timeout >= 0 and self._agenda.now >= end_ns):
+                return False
+            left_s = (end_ns - self._agenda.now) / _NS_PER_S
+            self._waiters.wait(left_s if timeout >= 0 else None)
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        """Let it go."""
+        self._held = False
+        self._waiters.wake(1)
+
     def __enter__(self) -> None:
         """Wait until nobody holds it, and hold it."""
-        while self._held:
-            self._waiters.wait()
-        self._held = True
+        self.acquire()
 
     def __exit__(
         self,
@@ -124,8 +139,7 @@ class VirtualLock:
         /,
     ) -> None:
         """Let it go."""
-        self._held = False
-        self._waiters.wake(1)
+        self.release()
 
 
 class VirtualTask:
