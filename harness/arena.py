@@ -12,20 +12,15 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from cluster.hosts.choose import make_hosts
 from cluster.kafka.brokers import Ended
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.configuration import called
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
-from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
-from cluster.reference.process.hosts import CuttingHosts
-from harness.elsewhere import cuts_by_itself
 from harness.interrupt import Interrupts
 from harness.progress import Progress
+from harness.world import World
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
@@ -58,6 +53,7 @@ class Arena:
         plan: The run.
         paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         progress: Shows how far it is.
         interrupts: Ctrl-C, once and twice.
         undo: Takes what must be undone.
@@ -69,6 +65,7 @@ class Arena:
     plan: Plan
     paths: RunPaths
     clock: RunClock
+    world: World
     progress: Progress
     interrupts: Interrupts
     undo: ExitStack
@@ -135,24 +132,10 @@ class Arena:
         if plan.mode is Mode.CONTROLLERS:
             whom += f" and {plan.controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
-        distribution = java = None
-        if not plan.is_reference:
-            distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
-            java = find_java()
-        self.hosts = self._made_hosts()
+        self.hosts = self.world.hosts(plan, self.paths)
         self.undo.callback(self.hosts.down)
         self.hosts.up()
-        return KafkaCluster(
-            plan, self.hosts, distribution=distribution, java=java, paths=self.paths
-        )
-
-    def _made_hosts(self) -> Hosts:
-        plan, processes = self.plan, self.paths.processes
-        if cuts_by_itself(plan, plan.hosts):
-            return CuttingHosts(machines(plan), processes)
-        return make_hosts(
-            plan.hosts, machines(plan), processes, image=plan.image, disk_mb=plan.disk_mb
-        )
+        return self.world.cluster(plan, self.hosts, self.paths, say=self.progress.say)
 
     def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:
         """Note the topics, and ask each broker about them from now on."""
@@ -214,7 +197,7 @@ class Arena:
         read_to_end(
             self.plan,
             topics,
-            cluster.bootstrap(),
+            self.world.reader(self.plan, cluster.bootstrap()),
             targets=targets,
             clock=self.clock,
             live=self.paths.live,

@@ -22,6 +22,8 @@ from typing import Self
 
 from rich.console import Console
 
+from results.record.runtime import Event, new_event
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
 INSIST_S = 0.2
@@ -81,14 +83,17 @@ def postponed() -> Iterator[None]:
 class Interrupts:
     """Two events that the signals set.
 
+    Args:
+        event: Makes an event of the world whose life waits for them.
+
     Attributes:
         finish: Set by the first signal: no new work, but an orderly end.
         abandon: Set by the second: heal and stop, nothing more.
     """
 
-    def __init__(self) -> None:
-        self.finish = threading.Event()
-        self.abandon = threading.Event()
+    def __init__(self, event: Callable[[], Event] = new_event) -> None:
+        self.finish, self.abandon = event(), event()
+        self._came = threading.Semaphore(0)
         self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
@@ -102,8 +107,8 @@ class Interrupts:
         said = self._said = threading.Semaphore(0)
 
         def heed() -> None:
-            for event, say in ((self.finish, first), (self.abandon, second)):
-                event.wait()
+            for say in (first, second):
+                self._came.acquire()
                 say()
                 said.release()
 
@@ -123,6 +128,7 @@ class Interrupts:
         if self.finish.is_set():
             self.abandon.set()
         self.finish.set()
+        self._came.release()
 
 
 class Cut(KeyboardInterrupt):

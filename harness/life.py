@@ -17,6 +17,7 @@ from harness.healing import Healing
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from harness.watching import Watching
+from harness.world import Clients, World
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
@@ -27,7 +28,7 @@ from results.record.plan import Plan
 from results.record.runtime import new_event, start
 from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
-from workloads.fleet import Fleet, FleetCounts
+from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
 """Clients go on for so long after the recovery: there must be traffic after the faults too."""
@@ -42,6 +43,7 @@ class Life:
         plan: The run.
         paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         console: Where the progress is shown.
         interrupts: Ctrl-C, once and twice.
         undo: Takes what must be undone.
@@ -53,20 +55,22 @@ class Life:
         paths: RunPaths,
         clock: RunClock,
         *,
+        world: World,
         console: Console,
         interrupts: Interrupts,
         undo: ExitStack,
     ) -> None:
         self._plan, self._paths, self._clock = plan, paths, clock
         self._interrupts, self._undo = interrupts, undo
-        self._fleet: Fleet | None = None
+        self._fleet: Clients | None = None
         self._nemesis: Nemesis | None = None
         self._healing: Healing | None = None
-        self._progress = Progress(console, self._look)
+        self._progress = Progress(console, self._look, draws=world.draws)
         self._arena = Arena(
             plan=plan,
             paths=paths,
             clock=clock,
+            world=world,
             progress=self._progress,
             interrupts=interrupts,
             undo=undo,
@@ -110,7 +114,9 @@ class Life:
 
     def _shake(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
         plan = self._plan
-        fleet = Fleet(plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths)
+        fleet = self._arena.world.clients(
+            plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths
+        )
         self._fleet = fleet
         self._undo.callback(lambda: fleet.stop(timeout_s=1.0))
         fleet.start()
@@ -149,7 +155,7 @@ class Life:
         self._arena.reach("main-ended")
 
     def _main_phase(
-        self, cluster: KafkaCluster, fleet: Fleet, nemesis: Nemesis, watching: Watching | None
+        self, cluster: KafkaCluster, fleet: Clients, nemesis: Nemesis, watching: Watching | None
     ) -> None:
         def ends() -> list[str]:
             self._arena.look_for_ends(cluster)

@@ -25,10 +25,11 @@ from harness.interrupt import LISTENING, ONCE, TWICE, Interrupts, die_with_paren
 from harness.life import Life
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
+from harness.world import World, world_of
 from results.record.clock import RunClock, WaitTimeoutError
 from results.record.milestones import INTERRUPTED, Milestone
 from results.record.paths import RunPaths
-from results.record.plan import PlanError, load_plan, plan_from
+from results.record.plan import Plan, PlanError, load_plan, plan_from
 from workloads.fleet import FleetError
 
 
@@ -73,9 +74,7 @@ def play(
     listening()
     try:
         plan = plan_from(load_plan(paths.plan))
-        with ExitStack() as undo:
-            life = ScriptedLife if plan.scenario else Life
-            life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
+        live(plan, paths, clock, world=world_of(plan), console=console, interrupts=interrupts)
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
         result = _result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
@@ -85,6 +84,42 @@ def play(
         early = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
         return noted(paths, clock, early)
     return StageResult(ending=Ending.PLAYED)
+
+
+def live(
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    console: Console,
+    interrupts: Interrupts,
+) -> None:
+    """Live a run's life in a world; what must be undone is undone on every way out.
+
+    Args:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        world: Where it takes place.
+        console: Where to talk.
+        interrupts: Ctrl-C, once and twice.
+    """
+    life = ScriptedLife if plan.scenario else Life
+
+    def lived() -> None:
+        with ExitStack() as undo:
+            life(
+                plan,
+                paths,
+                clock,
+                world=world,
+                console=console,
+                interrupts=interrupts,
+                undo=undo,
+            ).live()
+
+    world.play(lived)
 
 
 def _result_of(failed: Exception, paths: RunPaths) -> StageResult:

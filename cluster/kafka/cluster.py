@@ -50,6 +50,7 @@ class KafkaCluster:
         hosts: They are up already, one machine for each of `versions.machines`.
         distribution: The Kafka to run; None if the plan's system is the reference cluster.
         java: The Java to run it with; None, too.
+        programs: What the servers are; None: Kafka, or the reference cluster's processes.
         paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
 
     Raises:
@@ -69,12 +70,13 @@ class KafkaCluster:
         plan: Plan,
         hosts: Hosts,
         *,
-        distribution: Distribution | None,
-        java: Java | None,
+        distribution: Distribution | None = None,
+        java: Java | None = None,
+        programs: Programs | None = None,
         paths: RunPaths,
     ) -> None:
         self._plan = plan
-        programs = _programs(plan, distribution, java)
+        programs = programs or _programs(plan, distribution, java)
         self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers

@@ -8,7 +8,10 @@ none of these. The messages are those of `kio`, generated from Kafka's own defin
 import io
 import socket
 import struct
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
@@ -27,6 +30,19 @@ MAX_ANSWER_BYTES = 64 << 20
 
 class WireError(ClusterError):
     """A broker did not answer in time, or not as agreed; its connection is closed."""
+
+
+class Channel(Protocol):
+    """What carries questions to one broker, one after the other."""
+
+    def is_open(self) -> bool:
+        """Tell whether the next question goes over the connection of the last one."""
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer; raises `WireError`."""
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
 
 
 class Connection:
@@ -95,6 +111,26 @@ class Connection:
         if not 0 <= length <= MAX_ANSWER_BYTES:
             raise ValueError(f"it announced an answer of {length} bytes")
         return _exactly(connected, length, deadline_s)
+
+
+Dial = Callable[[str, int], Channel]
+"""Makes a channel to an address and a port; nothing is sent yet."""
+_DIAL: ContextVar[Dial] = ContextVar("dial", default=Connection)
+
+
+def channel_to(host: str, port: int) -> Channel:
+    """Return a channel to a broker: over TCP, or over a simulation's links."""
+    return _DIAL.get()(host, port)
+
+
+@contextmanager
+def dialling(dial: Dial) -> Iterator[None]:
+    """Have channels that are made in a block, and by tasks that it starts, be made otherwise."""
+    token = _DIAL.set(dial)
+    try:
+        yield
+    finally:
+        _DIAL.reset(token)
 
 
 def _has_ended(connected: socket.socket) -> bool:

@@ -38,10 +38,14 @@ class Consumer:
     Args:
         leaders: Who leads.
         wake: Has `Fired(timer=WORK)` come at once.
+
+    Attributes:
+        end: Ends its machine.
     """
 
     def __init__(self, leaders: Leaders, *, wake: Callable[[], None]) -> None:
         self._leaders, self._wake = leaders, wake
+        self.end: Callable[[], None] = lambda: None
         self._readings: dict[Key, _Reading] = {}
         self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
@@ -88,10 +92,12 @@ class Consumer:
         raise AssertionError("no transaction is simulated")
 
     def close(self) -> None:
-        """Nothing: whoever makes the next consumer of the thread ends this one.
+        """Have its machine end, if it was made to.
 
-        The crew closes clients from a thread aside, which virtual time knows nothing of.
+        A crew closes clients from a thread aside, which virtual time knows nothing of: there,
+        whoever makes the next consumer of the thread ends this one.
         """
+        self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
         """Begin."""

@@ -8,10 +8,10 @@ from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
-from harness.simulated.clock import VirtualClock
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.producer import WORK, Done, Producer
+from results.record.clock import RunClock
 from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
@@ -100,12 +100,14 @@ class ClientHosts:
         self._readers[thread] = door.host = self._start(made)
         return made
 
-    def lone_consumer(self) -> tuple[Consumer, Host]:
-        """Start a consumer of nobody's thread; whoever asks for it ends it."""
+    def lone_reader(self, process: int) -> Reader:
+        """Start a consumer of nobody's thread, which ends when it is closed."""
+        del process
         door = _Door()
         made = Consumer(self._leaders(), wake=door.wake)
-        door.host = self._start(made)
-        return made, door.host
+        host = door.host = self._start(made)
+        made.end = lambda: self.end(host)
+        return made
 
     def start(self, machine: Machine) -> Host:
         """Start another sort of client."""
@@ -153,7 +155,7 @@ class SimulatedWorker:
         live: Path,
     ) -> None:
         self._plan, self._agenda = plan, simulation.agenda
-        self._clock = VirtualClock(agenda=simulation.agenda)
+        self._clock = RunClock(start_ns=0)
         self._recorder = Recorder(
             live, f"worker-{number}", worker=number, topics=topics, acks=plan.acks
         )

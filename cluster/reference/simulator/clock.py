@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 PPM = 1_000_000
+WALL_CLOCK_S = 1_700_000_000
+"""Virtual time zero on wall clocks: any would do, and it is the same in every run."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,6 +28,8 @@ RESEND_NS = 200 * MS
 SLOWEST_RESEND_NS = 2_000 * MS
 """How long after a cut's end TCP may try again: its timeout doubles all the while."""
 
+CLIENT = -1
+"""In a link: any machine of clients, of whom each has a number below zero."""
 NEVER = 1 << 63
 """Behind all virtual time."""
 
@@ -129,7 +131,8 @@ class Network:
     def connect(self, client: "Process", to: "Host") -> Connection:
         """Open a connection; its first message carries the handshake."""
         self._opened += 1
-        ahead, behind = (client.id, to.id), (to.id, client.id)
+        mine = client.id if client.id >= 0 else CLIENT
+        ahead, behind = (mine, to.id), (to.id, mine)
         made = Connection(self._opened, ahead, behind, client, to)
         now = self._agenda.now
         made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)

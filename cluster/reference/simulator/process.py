@@ -35,13 +35,10 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
-from cluster.reference.simulator.network import END, NEVER, Connection
+from cluster.reference.simulator.network import CLIENT, END, NEVER, Connection
 
 if TYPE_CHECKING:
     from cluster.reference.simulator.host import Host
-
-CLIENT = -1
-"""The `who` of an asker that is no node."""
 
 
 class Process:

@@ -7,18 +7,20 @@ seed. A switch costs about a microsecond.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
 from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.clock import WALL_CLOCK_S
 from results.record.runtime import Event, Lock, Task, within
 
 T = TypeVar("T")
 _NS_PER_S = 1_000_000_000
-_EPOCH_S = 1_767_225_600.0
-"""Virtual time begins with 2026."""
+_FOR_EVER_NS = 1 << 62
 
 
 class TaskError(RuntimeError):
@@ -153,7 +155,9 @@ class VirtualTask:
         self._over = VirtualEvent(tasks.agenda)
         self._value: Any = None
         self._error: BaseException | None = None
-        tasks.agenda.after(0, greenlet(self._run, parent=tasks.hub).switch)
+        task = greenlet(self._run, parent=tasks.hub)
+        task.gr_context = copy_context()  # Whatever is set for whoever starts it holds for it, too.
+        tasks.agenda.after(0, task.switch)
 
     def _run(self) -> None:
         with within(self._tasks):
@@ -202,7 +206,7 @@ class Tasks:
 
     def unix_s(self) -> float:
         """Return virtual seconds since 1970."""
-        return _EPOCH_S + self.agenda.now / _NS_PER_S
+        return WALL_CLOCK_S + self.agenda.now / _NS_PER_S
 
     def event(self) -> Event:
         """Return an event that is not set."""
@@ -216,19 +220,39 @@ class Tasks:
         """Start a task, after what happens now."""
         return cast("Task[T]", VirtualTask(self, work, name, awaited=awaited))
 
-    def run(self, work: Callable[[], T], name: str = "main") -> T:
+    def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
         """Let time pass until work is done in a task; return what it returned.
 
+        Args:
+            work: What is done.
+            name: What it is called, for people.
+            limit_ns: After so much virtual time it is given up.
+
         Raises:
-            TaskError: Everything waits for something that nobody will do.
+            TaskError: Everything waits for something that nobody will do, or it takes too long.
         """
-        task = self.start(work, name, awaited=True)
-        while not task.is_over():
-            due_ns = self.agenda.next_ns()
-            if due_ns is None:
-                raise TaskError(f"{name} waits, and nothing is to come that could end it")
-            self.agenda.run_until(due_ns)
+        over = _Over()
+
+        def whole() -> T:
+            try:
+                return work()
+            finally:
+                self.agenda.after(0, over.happen)
+
+        task, until_ns = self.start(whole, name, awaited=True), limit_ns or _FOR_EVER_NS
+        with suppress(_Over):
+            self.agenda.run_until(self.agenda.now + until_ns)
+            left_s = until_ns / _NS_PER_S
+            waits = f"within {left_s:g} s of virtual time" if limit_ns else "as nothing is to come"
+            raise TaskError(f"{name} did not end {waits}")
         return task.result()
+
+
+class _Over(Exception):  # noqa: N818 - it ends a loop from within
+    """The main task has ended, and with it the passing of time."""
+
+    def happen(self) -> None:
+        raise self
 
 
 def _task() -> greenlet:

@@ -1,0 +1,124 @@
+"""Questions to simulated brokers in Kafka's own messages, over the simulation's links.
+
+Messages cross without being packed into bytes: the broker's side reads kio's entity, and answers
+with one, as `cluster.reference.wire.apis` has it for connections of all other clients.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from kio.static.protocol import RequestPayload
+
+from cluster.kafka.configuration import node_id
+from cluster.kafka.wire import CLIENT_ID, A, WireError
+from cluster.reference.machine import Answered, Effect, Event, Fired, Request
+from cluster.reference.simulator.host import Host
+from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked, api_versions
+from harness.simulated.worker import ClientHosts
+from results.record.clock import NS_PER_S
+from results.record.runtime import new_event
+
+_WORK = "work"
+
+
+class SimulatedChannel:
+    """Implements `cluster.kafka.wire.Channel`; each has a machine of its own.
+
+    Args:
+        machines: Where it gets one.
+        host: The broker's machine, by its name.
+    """
+
+    def __init__(self, machines: ClientHosts, host: str) -> None:
+        self._machines, self._node, self._to = machines, host, node_id(host)
+        self._asker: _Asker | None = None
+        self._own: Host | None = None
+
+    def is_open(self) -> bool:
+        """Tell whether the next question goes over the connection of the last one."""
+        process = self._own.process if self._own else None
+        return process is not None and self._to in process.outgoing
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer; see `cluster.kafka.wire.Connection`."""
+        key, version = int(request.__api_key__), int(request.__version__)
+        if key == API_VERSIONS:  # What a broker's door answers, without asking it.
+            return cast("A", api_versions(answer))
+        api = APIS.get(key)
+        if api is None or not api.low <= version <= api.high:
+            raise WireError(f"{self._node} does not know request {key} in version {version}")
+        asked = Asked(api_key=key, version=version, correlation=0, client_id=CLIENT_ID)
+        message = self._sent(api.read(request, asked), timeout_s)
+        if message is None:
+            self.close()
+            raise WireError(f"{self._node} did not answer {type(request).__name__}")
+        return cast("A", api.write(message, answer))
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        if self._own is not None and self._asker is not None:
+            self._machines.end(self._own)
+            self._asker.give_up()
+            self._own = self._asker = None
+
+    def _sent(self, message: object, timeout_s: float) -> object | None:
+        if self._asker is None or self._own is None:
+            self._asker = _Asker(self._to)
+            self._own = self._machines.start(self._asker)
+        process = self._own.process
+        assert process is not None, "nobody ends it but `close`"
+        came = self._asker.put(message, timeout_ns=round(max(0.0, timeout_s) * NS_PER_S))
+        process.wake(_WORK)
+        came.event.wait()
+        return came.message
+
+
+class _Coming:
+    """An answer that is waited for; None: none came in time."""
+
+    __slots__ = ("event", "message")
+
+    def __init__(self) -> None:
+        self.event = new_event()
+        self.message: object | None = None
+
+
+class _Asker:
+    """The machine that asks."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._wanted: list[Request] = []
+        self._coming: dict[int, _Coming] = {}
+        self._last = 0
+
+    def put(self, message: object, *, timeout_ns: int) -> _Coming:
+        """Have a question asked at the next wake."""
+        self._last += 1
+        request = Request(number=self._last, to=self._to, message=message, timeout_ns=timeout_ns)
+        self._wanted.append(request)
+        coming = self._coming[self._last] = _Coming()
+        return coming
+
+    def give_up(self) -> None:
+        """Let nobody wait any more: no answer will come."""
+        for coming in self._coming.values():
+            coming.event.set()
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
+        """Wait for questions."""
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
+        """Ask what is wanted, or take an answer."""
+        match event:
+            case Fired():
+                wanted, self._wanted = self._wanted, []
+                return wanted
+            case Answered(request=number, message=message):
+                coming = self._coming.pop(number)
+                coming.message = message
+                coming.event.set()
+            case _:
+                pass
+        return []

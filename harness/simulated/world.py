@@ -1,0 +1,137 @@
+"""A run in virtual time: the life that ships, on simulated machines, from one seed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.configuration import node_id
+from cluster.kafka.programs import SETTINGS, ReferencePrograms
+from cluster.kafka.versions import machines
+from cluster.kafka.wire import dialling
+from cluster.protocol import Hosts
+from cluster.reference.log.checkpoints import kafka_id
+from cluster.reference.process.formatting import META, meta_properties
+from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import Tasks
+from harness.simulated.channel import SimulatedChannel
+from harness.simulated.fleet import SimulatedFleet, numbers_of
+from harness.simulated.worker import ClientHosts
+from results.record.clock import NS_PER_S, RunClock
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.runtime import Event, within
+from results.record.topics import CreatedTopic
+from workloads.protocol import Reader
+from workloads.scripted import Script
+
+LONGEST_S = 900.0
+"""More than all phases but warm-up and main can take together: whoever needs longer hangs."""
+_CHANNELS, _FINAL = 99, 100
+"""Which of those who make clients: behind all workers."""
+
+
+class SimulatedPrograms(ReferencePrograms):
+    """The reference cluster's machines; what is random on real hosts is drawn from the seed.
+
+    Args:
+        random: Draws ids.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def configure(self, folder: Path) -> None:
+        """Have the settings name no folder of this machine: the same seed gives the same."""
+        settings = folder / SETTINGS
+        text = settings.read_text(encoding="utf-8").replace(str(folder / "data"), "data")
+        settings.write_text(text, encoding="utf-8")
+
+    def format(self, folders: Mapping[str, Path]) -> None:
+        """Write `meta.properties` into each data folder."""
+        cluster_id = self._drawn_id()
+        for node, folder in folders.items():
+            data = folder / "data"
+            data.mkdir(parents=True)
+            text = meta_properties(
+                node_id(node), cluster_id=cluster_id, directory_id=self._drawn_id()
+            )
+            (data / META).write_text(text, encoding="utf-8")
+
+    def _drawn_id(self) -> str:
+        while (text := kafka_id(UUID(bytes=self._random.randbytes(16), version=4))).startswith("-"):
+            pass
+        return text
+
+
+class SimulatedWorld:
+    """Implements `harness.world.World` by one simulation; made by whoever lets its time pass.
+
+    Args:
+        plan: The run.
+
+    Attributes:
+        simulation: Where it takes place.
+    """
+
+    draws = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.simulation = Simulation(plan.seed)
+        self._plan = plan
+        self._tasks = Tasks(self.simulation.agenda)
+
+    def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
+        """Return simulated machines."""
+        return SimulatedMachines(self.simulation, machines(plan), paths.node)
+
+    def cluster(
+        self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Callable[[str], object]
+    ) -> KafkaCluster:
+        """Return the reference cluster's brokers."""
+        del say
+        programs = SimulatedPrograms(self.simulation.streams.of("ids"))
+        return KafkaCluster(plan, hosts, programs=programs, paths=paths)
+
+    def clients(
+        self,
+        plan: Plan,
+        topics: Sequence[CreatedTopic],
+        bootstrap: str,
+        *,
+        clock: RunClock,
+        paths: RunPaths,
+    ) -> SimulatedFleet:
+        """Return simulated clients."""
+        del clock
+        return SimulatedFleet(plan, topics, bootstrap, simulation=self.simulation, paths=paths)
+
+    def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
+        """Return what makes simulated consumers."""
+        return ClientHosts(self.simulation, plan, numbers_of(bootstrap), first=_FINAL).lone_reader
+
+    def script(
+        self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
+    ) -> Script:
+        """Return the clients of a scripted run."""
+        raise NotImplementedError
+
+    def event(self) -> Event:
+        """Return an event in virtual time."""
+        return self._tasks.event()
+
+    def play(self, life: Callable[[], None]) -> None:
+        """Let virtual time pass until the life is over."""
+        limit_s = self._plan.warmup_s + self._plan.time_limit_s + LONGEST_S
+        machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
+        dial = partial(_dialled, machines)
+        with within(self._tasks), dialling(dial):
+            self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+
+
+def _dialled(machines: ClientHosts, host: str, port: int) -> SimulatedChannel:
+    del port  # A machine has one door.
+    return SimulatedChannel(machines, host)
