@@ -115,6 +115,11 @@ class Life:
         return KINDS[self.scheduled.kind].takes
 
     @property
+    def begins_alone(self) -> bool:
+        """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
+        return KINDS[self.scheduled.kind].when_whole
+
+    @property
     def in_force(self) -> bool:
         """Whether there is, or may be, something to heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
