@@ -49,6 +49,8 @@ class Book:
         claims: Who has which broker.
         seed: The run's.
         roster: Who there is, for targets by role; None: a script names its nodes.
+        dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
+            hand that is refused.
     """
 
     clock: RunClock
@@ -57,6 +59,7 @@ class Book:
     claims: Claims
     seed: int
     roster: Roster | None = None
+    dealt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,17 +266,21 @@ class Life:
             try:
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
                 self._check_there(nodes, view)
+                self._check_free(nodes)
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None
             return nodes, view
 
         try:
-            return wait_until(
+            found = wait_until(
                 resolution, timeout_s=RESOLVE_LIMIT_S, what="a target", interval_s=0.2, stop=stop
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
+        if stop.is_set():
+            raise NoTargetError("the main phase ended before it could begin")
+        return found
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
         """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
@@ -283,6 +290,15 @@ class Life:
         for node in nodes:
             if node not in registered or not broker_runs(self._site, node):
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
+
+    def _check_free(self, nodes: tuple[str, ...]) -> None:
+        """Refuse targets that a fault of another lane has in hand; it will be over."""
+        if not self._book.dealt:
+            return
+        try:
+            self._claim(nodes)
+        except ClusterError as theirs:
+            raise NoTargetError(str(theirs)) from theirs
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

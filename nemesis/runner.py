@@ -104,6 +104,7 @@ class Nemesis:
             claims=Claims(),
             seed=plan.seed,
             roster=self._roster,
+            dealt=not schedule.overlapping,
         )
         self._lives = [
             Life(
