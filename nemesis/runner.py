@@ -176,7 +176,7 @@ class Nemesis:
         for life in lives:
             if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
-            if life.takes and not self._found_room(lives, stop):
+            if self._schedule.spares_majority and life.takes and not self._found_room(lives, stop):
                 return
             self._heal_late(lives, stop)
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)

@@ -64,11 +64,14 @@ class Schedule:
             False (dealt): each waits for the one before in its lane to be healed.
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
+        spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
+            would still be whole; in virtual time lanes may take more than that together.
     """
 
     faults: tuple[ScheduledFault, ...]
     overlapping: bool
     dropped: tuple[str, ...] = ()
+    spares_majority: bool = True
 
 
 def deal_schedule(

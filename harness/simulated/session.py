@@ -256,5 +256,5 @@ def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
             if not _suits(plan, family)
         )
         dropped = (*left_out, *without_room(asked, families, faults))
-        schedule = replace(schedule, faults=faults, dropped=dropped)
+        schedule = replace(schedule, faults=faults, dropped=dropped, spares_majority=False)
     return asked.model_copy(update={"nemesis": families}), schedule

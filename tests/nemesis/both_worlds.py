@@ -43,21 +43,21 @@ class Ground:
         self,
         *faults: ScheduledFault,
         meanwhile: Callable[[], object] = lambda: None,
-        **settings: bool,
+        spares_majority: bool = True,
     ) -> dict[int, Mapping[str, Any]]:
         """Play faults in lanes until the last is over, or the plan's main phase is.
 
         Args:
             faults: Of the schedule.
             meanwhile: Is called once they are under way.
-            settings: Of the schedule, too.
+            spares_majority: Of the schedule, too.
 
         Returns:
             The last row of each fault, with its `spec` told.
         """
         nemesis = Nemesis(
             plan=self.plan,
-            schedule=Schedule(faults=faults, overlapping=False, **settings),
+            schedule=Schedule(faults=faults, overlapping=False, spares_majority=spares_majority),
             cluster=self.cluster,
             hosts=self.hosts,
             clock=self.clock,
