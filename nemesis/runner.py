@@ -180,18 +180,19 @@ class Nemesis:
                 return
             self._heal_late(lives, stop)
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
+            mend = partial(self._heal_late, lives, stop)
             why_not = self._turns.refusal(
                 life,
                 latest_s=end_s - life.scheduled.hold_s - KINDS[life.scheduled.kind].settle_s,
                 patience=whole,
-                mend=partial(self._heal_late, lives, stop),
+                mend=mend,
             )
             if stop.is_set():
                 return
             if why_not is not None:
                 life.skip(why_not)
                 continue
-            with self._turns.taken(life, whole):
+            with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
 
     def _live(self, life: Life, stop: Event) -> None:

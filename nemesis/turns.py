@@ -111,17 +111,20 @@ class Turns:
         return saw or TOO_SHORT
 
     @contextmanager
-    def taken(self, life: Life, patience: Patience) -> Iterator[None]:
+    def taken(
+        self, life: Life, *, patience: Patience, mend: Callable[[], object]
+    ) -> Iterator[None]:
         """Have a fault live in the block, when its turn has come.
 
         Args:
             life: The fault.
             patience: How long all others wait after one that was alone until all is whole again.
+            mend: Is called again and again meanwhile: its broker may be back late.
         """
         try:
             yield
             if life.begins_alone and life.row.spec.begun:
-                self._await_steady(patience)
+                self._await_steady(patience, mend)
         finally:
             self._leave(life)
 
@@ -141,10 +144,11 @@ class Turns:
             return _Turn.UNSETTLED
         return _Turn.NOW if self._is_steady() else _Turn.SETTLING
 
-    def _await_steady(self, patience: Patience) -> None:
+    def _await_steady(self, patience: Patience, mend: Callable[[], object]) -> None:
         self._note_disturbed()
         deadline_s = stopwatch_s() + patience.limit_s
         while not pause_until(stopwatch_s() + LOOK_S, patience.stop):
+            mend()
             settled = self._settled()
             if self._is_steady() or (not settled and stopwatch_s() >= deadline_s):
                 return

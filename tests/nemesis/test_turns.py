@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from cluster.reference.simulator.tasks import Tasks
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from nemesis.schedule import ScheduledFault
-from results.record.clock import NS_PER_S
+from results.record.clock import NS_PER_S, pause_until
 from results.record.plan import Plan
 from results.record.runtime import new_event, start
 from tests.nemesis.both_worlds import WORLDS, Ground, fault, on
@@ -61,7 +61,10 @@ def _apart_ns(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 
 def _played(
-    world: World, *faults: ScheduledFault, ends_s: float = 60.0
+    world: World,
+    *faults: ScheduledFault,
+    ends_s: float = 60.0,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> dict[int, tuple[float | None, str | None]]:
     """Play faults in virtual time on brokers in memory.
 
@@ -75,6 +78,7 @@ def _played(
     def life() -> None:
         stop, nemesis = new_event(), world.nemesis(*faults)
         task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
+        meanwhile()
         task.join(ends_s)
         stop.set()
         task.result()
@@ -168,6 +172,24 @@ def test_a_broker_that_does_not_come_back_holds_others_up_for_so_long(world: Wor
     )
     # 20 s until its heal is given up, and 20 s until the others are left to go on.
     assert began == {1: (0, None), 2: (pytest.approx(41.4, abs=0.5), None), 3: (43, None)}
+
+
+@pytest.mark.usefixtures("gentle")
+def test_a_broker_that_is_back_late_holds_others_up_no_longer_than_that(world: World) -> None:
+    world.cluster.asleep.add("n1")
+
+    def register_late() -> None:
+        pause_until(25)
+        world.cluster.asleep.clear()
+
+    began = _played(
+        world,
+        fault(1, "power-loss", "n1", hold_s=1),
+        fault(2, "isolate", "n3", at_s=1, lane=1),
+        meanwhile=register_late,
+    )
+    assert world.last_rows()[0]["healed_ns"] / NS_PER_S == pytest.approx(25, abs=1.1)
+    assert began == {1: (0, None), 2: (pytest.approx(31.7, abs=0.5), None)}
 
 
 def _without(view: ClusterView | None, node: str) -> ClusterView | None:
