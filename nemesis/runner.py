@@ -115,7 +115,9 @@ class Nemesis:
             )
             for fault in schedule.faults
         ]
-        self._turns = Turns(self._lives, self._site, steady_s=hidden_s(plan))
+        self._turns = Turns(
+            self._lives, self._site, wanted=plan.topic_partitions, steady_s=hidden_s(plan)
+        )
 
     def run(self, stop: Event) -> None:
         """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.

@@ -11,9 +11,10 @@ Faults that are due queue up. One that begins alone waits for all that are ahead
 one that does not only for those ahead of it that do.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
+from functools import partial
 
 from nemesis.life import Life
 from nemesis.protocol import Patience, Site
@@ -43,11 +44,20 @@ class Turns:
     Args:
         lives: All faults of the run.
         site: Where.
+        wanted: The partitions of the run: a broker that knows of none tells of nothing lacking.
         steady_s: For how long that must be so before and after a fault that begins alone.
     """
 
-    def __init__(self, lives: Sequence[Life], site: Site, *, steady_s: float) -> None:
-        self._lives, self._site, self._steady_s = lives, site, steady_s
+    def __init__(
+        self,
+        lives: Sequence[Life],
+        site: Site,
+        *,
+        wanted: Collection[tuple[str, int]],
+        steady_s: float,
+    ) -> None:
+        self._lives, self._steady_s = lives, steady_s
+        self._unwhole = partial(unwhole, site, wanted=wanted)
         self._queue: list[Life] = []
         """Who waits, in the order in which they came; who is alone stays in front of it."""
         self._under_way: list[Life] = []
@@ -155,7 +165,7 @@ class Turns:
 
     def _settled(self) -> bool:
         """Look whether nothing is in force and every ISR is full; what is seen is kept."""
-        settled = not any(each.in_force for each in self._lives) and not unwhole(self._site)
+        settled = not any(each.in_force for each in self._lives) and not self._unwhole()
         if not settled:
             self._note_disturbed()
         return settled
@@ -169,7 +179,7 @@ class Turns:
             self._disturbed_s = stopwatch_s()
 
     def _why_unsettled(self) -> str:
-        lacking = ", ".join(unwhole(self._site)[:_SHOWN])
+        lacking = ", ".join(self._unwhole()[:_SHOWN])
         for each in self._lives:
             if each.in_force and not lacking:
                 name = f"fault {each.scheduled.fault_id} ({each.scheduled.kind})"
