@@ -87,7 +87,7 @@ def on(where: str, root: Path, work: Callable[[Ground], object], **settings: obj
         work: What is done, in the time of that world.
         settings: Of the plan.
     """
-    plan = plan_from({"system": "reference", "hosts": where, "topics": 1, **settings})
+    plan = plan_from({"system": "reference", "hosts": where, **settings})
     paths = RunPaths(root)
     paths.live.mkdir(parents=True)
     world = world_of(plan)
