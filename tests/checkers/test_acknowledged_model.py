@@ -91,6 +91,7 @@ def test_each_event_of_a_story_lies_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.night
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_event_lies_where_it_was_in_two_thousand_runs(part: int, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
