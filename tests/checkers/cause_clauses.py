@@ -27,8 +27,8 @@ CLAUSES: Mapping[str, "re.Pattern[str]"] = {
         "unread": rf"; (?:the log of {_NODE}, the last leader,|the last leader's log) was not read"
                   r" to its end, and may have it",
         "none read": rf"^no log could be read to its end, so {_SHOWN} whether one has it",
-        "in force": r" \(when it was acknowledged, at [\d.]+ s (?:in force|begun and not yet confirmed):"
-                    r" [^)]*\)",
+        "in force": r" \(when it was acknowledged, at [\d.]+ s"
+                    r" (?:in force|begun and not yet confirmed): [^)]*\)",
         "disks": r", and faults cut each replica's log off below it \([^)]*\)",
         "perhaps disks": r"; a fault (?:that was never confirmed may have taken it|may have taken"
                          rf" its only copies), and {_SHOWN} whether it did",
