@@ -171,14 +171,13 @@ def _may_have_dropped(
 ) -> bool:
     """Tell whether a leader may have acknowledged what its log lost without a trace.
 
-    It led all the time, none of the others is known to have done so, and it wrote another record in
-    the same place.
+    It led all the time, and none of the others is known to have done so. Either it wrote another
+    record in the same place, or another broker was only believed to lead in its epoch.
     """
-    return (
-        _reigned(group, record, who)
-        and not any(_reigned(group, record, each) for each in others)
-        and overwritten_in(group, record, who.epoch)
-    )
+    if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
+        return False
+    rivals = any(each.epoch == who.epoch for each in others)
+    return rivals or overwritten_in(group, record, who.epoch)
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
