@@ -10,15 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.classes import archive_of
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from harness.exit_codes import UNKNOWN
 from harness.interrupt import JUDGING, ONCE
 from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
-from results.record.plan import Plan
 from results.verdict_json import read_verdict
 from tests.cluster_hosts.hubs import NOBODY, as_ordinary_user
 from tests.harness.commands import (
@@ -69,18 +65,7 @@ def lend_cache(folder: Path) -> None:
     if os.geteuid() == 0 and cache.exists():
         subprocess.run(["cp", "-r", "--reflink=auto", str(cache), str(folder)], check=True)
         owner = f"{NOBODY}:{NOBODY}"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_CACHE_HOME", str(folder))
-            _keep_no_classes()
         subprocess.run(["chown", "-R", owner, str(folder / cache.name)], check=True)
-
-
-def _keep_no_classes() -> None:
-    """Note that no classes can be kept of copied jars: for one run they are not worth making."""
-    kafka = fetch_kafka(Plan().kafka_version, progress=print)
-    noted = archive_of(find_java(), kafka).with_suffix(".json")
-    noted.parent.mkdir(parents=True, exist_ok=True)
-    noted.write_text("{}", encoding="utf-8")
 
 
 @pytest.mark.kafka
