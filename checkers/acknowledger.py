@@ -22,7 +22,7 @@ from checkers.columns import NONE, Ints, equal, ints, order_of, present, select,
 from checkers.disk_losses import replicas_of
 from checkers.facts import CRASH, FINAL, Absence
 from checkers.findings import known
-from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.taken_epochs import taken
 from checkers.written_epochs import epochs_of, written_epochs
 from results.record.terms import Mode
@@ -136,6 +136,7 @@ def leads_on(group: Group, before: Leader, after: Leader) -> bool:
     return len(lives) == 1 and NONE not in lives
 
 
+@once
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of.
 
