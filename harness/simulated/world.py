@@ -18,13 +18,13 @@ from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.channel import SimulatedChannel
-from harness.simulated.fleet import SimulatedFleet, numbers_of
-from harness.simulated.worker import ClientHosts
+from harness.simulated.worker import ClientHosts, SimulatedWorker, numbers_of
 from results.record.clock import NS_PER_S, RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, within
 from results.record.topics import CreatedTopic
+from workloads.fleet import Fleet
 from workloads.protocol import Reader
 from workloads.scripted import Script
 
@@ -104,14 +104,14 @@ class SimulatedWorld:
         *,
         clock: RunClock,
         paths: RunPaths,
-    ) -> SimulatedFleet:
-        """Return simulated clients."""
-        del clock
-        return SimulatedFleet(plan, topics, bootstrap, simulation=self.simulation, paths=paths)
+    ) -> Fleet:
+        """Return workers that are tasks, with simulated clients."""
+        worker = partial(SimulatedWorker, simulation=self.simulation)
+        return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, worker=worker)
 
     def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
         """Return what makes simulated consumers."""
-        return ClientHosts(self.simulation, plan, numbers_of(bootstrap), first=_FINAL).lone_reader
+        return ClientHosts(self.simulation, plan, numbers_of(bootstrap), first=_FINAL).reader
 
     def script(
         self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path

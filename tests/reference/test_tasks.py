@@ -3,13 +3,23 @@
 import threading
 from collections.abc import Callable
 from functools import partial
+from queue import Empty
 
 import pytest
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import TaskError, Tasks
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
-from results.record.runtime import Runtime, Threads, all_of, new_event, new_lock, runtime, start
+from results.record.runtime import (
+    Runtime,
+    Threads,
+    all_of,
+    new_event,
+    new_lock,
+    new_queue,
+    runtime,
+    start,
+)
 
 Run = Callable[[Callable[[], object]], object]
 
@@ -85,6 +95,23 @@ def test_a_lock_is_waited_for_as_long_as_one_likes(run: Run) -> None:
         lock.release()
         with lock:
             assert holder.join(10)
+
+    run(work)
+
+
+def test_a_queue_gives_each_thing_once_in_its_order_and_waits_for_it(run: Run) -> None:
+    def work() -> None:
+        queue = new_queue()
+        with pytest.raises(Empty):
+            queue.get(block=False)
+        with pytest.raises(Empty):
+            queue.get(timeout=0.01)
+        takers = [start(queue.get, "taker") for _ in range(2)]
+        assert not takers[0].join(0.01)
+        for number in range(4):
+            queue.put(number)
+        assert sorted(each.result() for each in takers) == [0, 1]
+        assert [queue.get(timeout=1), queue.get()] == [2, 3]
 
     run(work)
 

@@ -10,8 +10,9 @@ from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.plan import Plan
 from results.record.terms import AssignmentKind, GroupAct, Outcome
 from results.record.topics import CreatedTopic
-from workloads.clients.member import MemberConsumer
+from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer
+from workloads.member import GroupMember
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Send, SendResult
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
@@ -49,20 +50,17 @@ class Group:
 
     def __init__(self, cluster: KafkaCluster, name: str) -> None:
         self._cluster, self._name = cluster, name
-        self.members: dict[str, MemberConsumer] = {}
+        self.members: dict[str, GroupMember] = {}
         self.owned: dict[str, set[Key]] = {}
         self.told: dict[str, list[Rebalance]] = {}
         self.read: dict[str, list[tuple[Key, int]]] = {}
 
     def join(self, *names: str) -> None:
         for name in names:
-            member = MemberConsumer(
-                PLAN,
-                bootstrap=self._cluster.bootstrap(),
-                client_id=name,
-                group=self._name,
-                clock=RunClock.starting_now(),
+            client = GroupConsumer(
+                PLAN, bootstrap=self._cluster.bootstrap(), client_id=name, group=self._name
             )
+            member = GroupMember(client, group=self._name, clock=RunClock.starting_now())
             assert member.subscribe([TOPIC]) is None
             self.members[name] = member
             self.owned[name], self.told[name], self.read[name] = set(), [], []

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from queue import Empty
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -16,7 +17,7 @@ from greenlet import getcurrent, greenlet
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.clock import WALL_CLOCK_S
-from results.record.runtime import Event, Lock, Task, within
+from results.record.runtime import Event, Lock, Queue, Task, within
 
 T = TypeVar("T")
 _NS_PER_S = 1_000_000_000
@@ -144,6 +145,34 @@ class VirtualLock:
         self.release()
 
 
+class VirtualQueue:
+    """As `queue.SimpleQueue`."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._items: deque[Any] = deque()
+        self._waiters = Waiters(agenda)
+
+    def put(self, item: object) -> None:
+        """Add something at the end, and wake who waits for it."""
+        self._items.append(item)
+        self._waiters.wake(1)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401, FBT001, FBT002 - whatever was put; as queue has it
+        """Take what is first, and wait for it, at most so many virtual seconds.
+
+        Raises:
+            queue.Empty: There is nothing, or nothing came in time.
+        """
+        end_ns = self._agenda.now + round((timeout or 0) * _NS_PER_S)
+        while not self._items:
+            left_s = (end_ns - self._agenda.now) / _NS_PER_S
+            if not block or (timeout is not None and left_s <= 0):
+                raise Empty
+            self._waiters.wait(None if timeout is None else left_s)
+        return self._items.popleft()
+
+
 class VirtualTask:
     """Work in virtual time."""
 
@@ -215,6 +244,10 @@ class Tasks:
     def lock(self) -> Lock:
         """Return a lock that nobody holds."""
         return VirtualLock(self.agenda)
+
+    def queue(self) -> Queue[Any]:
+        """Return a queue with nothing in it."""
+        return VirtualQueue(self.agenda)
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task, after what happens now."""
