@@ -50,6 +50,7 @@ _REST_NS = 100 * MS
 _REQUEST_NS = 10_000 * MS
 _GRACE_NS = 3000 * MS
 LEAVE_NS = 5000 * MS
+_STRATEGY = "partition.assignment.strategy"
 POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exceeded"
 
 
@@ -70,7 +71,7 @@ class GroupSettings:
         """Return those of a plan's members: librdkafka's own, and its defaults."""
         client_id = f"process-{process}"
         settings = member_settings(plan, bootstrap="", client_id=client_id, group=group)
-        names = str(settings.get("partition.assignment.strategy", "range,roundrobin"))
+        names = str(settings.get(_STRATEGY, "range,roundrobin"))
         return cls(
             group=group,
             client_id=client_id,
@@ -95,6 +96,8 @@ class Stage(Enum):
     STEADY = "steady"
 
 
+HONOURED = ("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", _STRATEGY)
+"""Settings of a plan's clients by which simulated members go."""
 _MEMBER = frozenset({Stage.DEALING, Stage.STEADY})
 
 

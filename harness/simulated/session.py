@@ -23,6 +23,7 @@ from harness.scenarios.telling import story_of, tell
 from harness.simulated.clock import VirtualClock
 from harness.simulated.files import WALL_CLOCK_S
 from harness.simulated.life import SimulatedLife
+from harness.simulated.membership import HONOURED
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
 from nemesis.overlaps import deal_overlapping
@@ -198,13 +199,14 @@ def refuse_unsimulated(plan: Plan) -> None:
         "controllers of their own are not simulated: take --system reference": (
             plan.mode is not Mode.COMBINED and plan.scenario is None
         ),
-        f"the workload {plan.workload} is not simulated: take log": (
-            plan.workload not in {"log", "script"}
+        "the reference cluster has no transactions: take the workload log, or groups": (
+            plan.transactional
         ),
         "simulated clients do not compress: take compression none": plan.compression != "none",
         "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
-        "librdkafka's settings have no meaning for simulated clients: leave [client] out": bool(
-            plan.client
+        "of librdkafka's settings simulated clients know those of groups alone"
+        f" ({', '.join(HONOURED)}): leave the others of [client] out": (
+            plan.clients is not None or not {*plan.client} <= {*HONOURED}
         ),
         f"nemesis {', '.join(others)} cannot be simulated; there are"
         f" {', '.join(VIRTUAL_FAMILIES)}": bool(others),

@@ -174,5 +174,7 @@ class FetchWish:
 
 
 def error_name(error: ErrorCode) -> str | None:
-    """Return a broker's error as the record has it; None: it is none."""
+    """Return an error as the record has it; None: it is none."""
+    if error is ErrorCode.network_exception:
+        return "_TRANSPORT: Local: Broker transport failure"
     return None if error is ErrorCode.none else f"{error.name.upper()}: from the broker"

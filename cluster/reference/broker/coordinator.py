@@ -21,6 +21,7 @@ from cluster.reference.broker.offsets import (
     group_partition,
     offsets_batch,
 )
+from cluster.reference.bugs import Bug
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply
 from cluster.reference.messages.clients import (
     HeartbeatRequest,
@@ -101,11 +102,19 @@ class GroupCoordinator:
         node: Its id.
         delay_ms: `group.initial.rebalance.delay.ms`.
         session_ms: Shortest and longest `group.*.session.timeout.ms`.
+        bugs: Those that are switched on.
     """
 
-    def __init__(self, node: int, *, delay_ms: int, session_ms: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        node: int,
+        *,
+        delay_ms: int,
+        session_ms: tuple[int, int],
+        bugs: tuple[Bug, ...] = (),
+    ) -> None:
         self._node, self._delay_ns = node, delay_ms * NS_PER_MS
-        self._session_ms = session_ms
+        self._session_ms, self._bugs = session_ms, bugs
         self._led: dict[int, _Kept] = {}
         self._members = 0
         self.partitions = 0
@@ -214,7 +223,7 @@ class GroupCoordinator:
         kept = self._led.get(commit.partition)
         if kept is None:
             error = error or ErrorCode.not_coordinator
-        elif error is ErrorCode.none:
+        elif error is ErrorCode.none and Bug.COMMIT_NOT_KEPT not in self._bugs:
             kept.offsets.update(commit.kept)
         answer = _answer(commit.asked, _COMMIT_ERRORS.get(error, error), commit.refused)
         return Reply(asker=commit.asker, message=answer)
@@ -243,7 +252,7 @@ class GroupCoordinator:
         group = kept.groups.get(asked.group_id)
         if group is None:
             _make_room(kept.groups)
-            group = Group(name=asked.group_id, delay_ns=self._delay_ns)
+            group = Group(name=asked.group_id, delay_ns=self._delay_ns, bugs=self._bugs)
             kept.groups[asked.group_id] = group
         self._members += 1
         prefix = asked.group_instance_id or asked.client_id

@@ -66,6 +66,7 @@ class Groups:
                 settings.group_min_session_timeout_ms,
                 settings.group_max_session_timeout_ms,
             ),
+            bugs=settings.bugs,
         )
         self._epochs: dict[int, int] = {}
 
