@@ -5,7 +5,7 @@ reads them back. Who is a member is not kept: a new coordinator knows nobody, an
 again. (Kafka keeps members, too, and spares them that.)
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -172,7 +172,12 @@ class GroupCoordinator:
             yield from kept.groups[name].fired(what)
 
     def commit(
-        self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest, *, known: Container[str]
+        self,
+        now: Nanoseconds,
+        asker: Asker,
+        asked: OffsetCommitRequest,
+        *,
+        known: Callable[[str, int], bool],
     ) -> Commit | OffsetCommitResponse:
         """Return what has to be produced to keep offsets, or the refusal.
 
@@ -180,7 +185,7 @@ class GroupCoordinator:
             now: This moment.
             asker: Who commits.
             asked: What.
-            known: The topics that there are.
+            known: Tells whether a topic has a partition.
         """
         if len(asked.group_id.encode()) > MOST_NAME_BYTES:
             return _answer(asked, ErrorCode.invalid_group_id)
@@ -387,9 +392,9 @@ def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
             )
 
 
-def _objection(place: Place, committed: Committed, known: Container[str]) -> ErrorCode:
+def _objection(place: Place, committed: Committed, known: Callable[[str, int], bool]) -> ErrorCode:
     """Return why an offset cannot be kept; the others of its request are."""
-    if place.topic not in known:
+    if not known(place.topic, place.partition):
         return ErrorCode.unknown_topic_or_partition
     if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:
         return ErrorCode.offset_metadata_too_large
