@@ -132,6 +132,15 @@ def test_waits_of_the_clock_pass_in_what_the_code_runs_in(run: Run) -> None:
     run(work)
 
 
+def test_who_waits_again_until_a_moment_is_there_gets_there() -> None:
+    def work() -> None:
+        deadline_s = stopwatch_s() + 0.4e-9  # Less than the half of the least step.
+        while stopwatch_s() < deadline_s:
+            pause_until(deadline_s)
+
+    Tasks(Agenda()).run(work)
+
+
 def test_an_hour_of_many_takes_no_time_and_has_one_order() -> None:
     def order() -> list[tuple[float, int]]:
         seen: list[tuple[float, int]] = []

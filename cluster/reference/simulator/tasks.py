@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from math import ceil
 from queue import Empty
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -44,7 +45,8 @@ class Waiters:
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
-            self._agenda.after(max(0, round(timeout * _NS_PER_S)), here.give_up)
+            # Rounded up: whoever waits again until a moment is there must get there.
+            self._agenda.after(max(0, ceil(timeout * _NS_PER_S)), here.give_up)
         here.sleep()
         return here.woken
 
@@ -275,9 +277,10 @@ class Tasks:
         task, until_ns = self.start(whole, name, awaited=True), limit_ns or _FOR_EVER_NS
         with suppress(_Over):
             self.agenda.run_until(self.agenda.now + until_ns)
-            left_s = until_ns / _NS_PER_S
-            waits = f"within {left_s:g} s of virtual time" if limit_ns else "as nothing is to come"
-            raise TaskError(f"{name} did not end {waits}")
+            if limit_ns is None:
+                raise TaskError(f"{name} waits, and nothing is to come")
+            limit_s = limit_ns / _NS_PER_S
+            raise TaskError(f"{name} did not end within {limit_s:g} s of virtual time")
         return task.result()
 
 
