@@ -21,7 +21,7 @@ from cluster.reference.broker.node import Node
 from cluster.reference.broker.offsets import OFFSETS_TOPIC, committed_offsets
 from cluster.reference.bugs import Bug
 from cluster.reference.machine import Arrived, Event
-from cluster.reference.messages.clients import SyncGroupRequest
+from cluster.reference.messages.clients import JoinGroupRequest, SyncGroupRequest
 from cluster.reference.simulator.process import Process
 from harness.interrupt import Interrupts
 from harness.simulated.assignors import ASSIGNORS, COOPERATIVE, assignment
@@ -63,6 +63,8 @@ class WatchedWorld(SimulatedWorld):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.generations: dict[tuple[int, int, str, int], Generation] = {}
+        self.joined_ns: dict[str, int] = {}
+        """When anybody last asked to join a group."""
         self._asked = ""
 
     def cluster(
@@ -73,9 +75,13 @@ class WatchedWorld(SimulatedWorld):
                 host.trace, host.watch = self._note, self._look
         return super().cluster(plan, hosts, paths, say=say)
 
-    def _note(self, _now: int, _number: int, event: Event) -> None:
-        if isinstance(event, Arrived) and isinstance(event.message, SyncGroupRequest):
+    def _note(self, now: int, _number: int, event: Event) -> None:
+        if not isinstance(event, Arrived):
+            return
+        if isinstance(event.message, SyncGroupRequest):
             self._asked = event.message.group_id
+        elif isinstance(event.message, JoinGroupRequest):
+            self.joined_ns[event.message.group_id] = now
 
     def _look(self, process: Process) -> None:
         name, self._asked = self._asked, ""
@@ -169,7 +175,8 @@ def agrees(root: Path, plan: Plan) -> None:
     assert len(generations) > 2
     nobody_has_what_another_has(plan, generations)
     members_were_given_what_is_recorded(generations, moves)
-    what_is_recorded_is_what_members_have(generations, moves, rows(paths, "ops"))
+    settled = [each for each in generations if each.at_ns > world.joined_ns[each.group]]
+    what_is_recorded_is_what_members_have(settled, moves, rows(paths, "ops"))
     answers_are_those_of_the_log(commits, kept(paths, plan))
 
 
