@@ -1,6 +1,7 @@
 """A member of a group: what its group gave it, took from it, kept for it and told it.
 
-The client below it speaks the protocol: librdkafka (`workloads.clients.member`), or a simulated one.
+The client below it speaks the protocol: librdkafka (`workloads.clients.member`), or one that is
+simulated.
 """
 
 from collections.abc import Mapping, Sequence

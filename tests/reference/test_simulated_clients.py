@@ -1,6 +1,7 @@
 """Simulated clients, against one broker of a few lines: what is recorded is what is in its log."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,12 +35,17 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.encoding import fetched_records, record_batch
-from harness.simulated.worker import ClientHosts, SimulatedWorker
+from harness.simulated.worker import SimulatedWorker
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
+from results.record.runtime import within
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
 from results.record.values import decode_payload
+from workloads.fleet import Fleet
 
 MS = 1_000_000
 
@@ -152,34 +158,35 @@ def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Tabl
         CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
         for name in plan.topic_names
     ]
-    workers = [
-        SimulatedWorker(
-            plan,
-            number,
-            topics=topics,
-            hosts=ClientHosts(simulation, plan, [1], first=number),
-            simulation=simulation,
-            live=folder,
-        )
-        for number in range(plan.crews)
-    ]
-    simulation.run(2)
-    for each in workers:
-        each.phase = Phase.MAIN
-    for _ in range(3):
-        broker.kill()
-        simulation.run(0.3)
-        broker.start()
-        simulation.run(2)
-    for each in workers:
-        each.stop()
-    simulation.run(5)
-    for each in workers:
-        each.close()
+    fleet = Fleet(
+        plan,
+        topics,
+        "n1:9092",
+        clock=RunClock(start_ns=0),
+        paths=RunPaths(folder),
+        worker=partial(SimulatedWorker, simulation=simulation),
+    )
+
+    def work() -> None:
+        fleet.start()
+        pause_until(stopwatch_s() + 2)
+        fleet.phase(Phase.MAIN)
+        for _ in range(3):
+            broker.kill()
+            pause_until(stopwatch_s() + 0.3)
+            broker.start()
+            pause_until(stopwatch_s() + 2)
+        assert fleet.counts().sent_ok > 300
+        assert fleet.stop(5) == []
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work)
+    live = RunPaths(folder).live
     tables: dict[str, list[pa.Table]] = {}
     for number in range(plan.crews):
         made, problems = ingest(
-            Unit(run_id="r", name=f"worker-{number}", folder=folder), lambda *_: []
+            Unit(run_id="r", name=f"worker-{number}", folder=live), lambda *_: []
         )
         assert not problems
         for name, table in made.items():
@@ -225,7 +232,7 @@ def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(RunPaths(folder).live.iterdir())}
 
 
 def test_batches_are_what_readers_of_kafkas_files_read() -> None:
