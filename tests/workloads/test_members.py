@@ -14,7 +14,7 @@ from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
 from harness.simulated.worker import ClientHosts
 from harness.simulated.world import SimulatedWorld
-from results.record.clock import RunClock, stopwatch_s, wait_until
+from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.terms import AssignmentKind, GroupAct, Outcome
@@ -25,6 +25,7 @@ from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Send, SendRes
 
 LIMIT_S = 60.0
 SESSION_S = 6.0
+POLL_S = 10.0
 PARTS = 2
 RECORDS = 10
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
@@ -334,5 +335,28 @@ def test_a_cooperative_member_keeps_what_nobody_else_shall_have(lab: Lab) -> Non
         assert gone in {key for each in group.told["second"] for key in each.starts}
         assert all(not each.starts for each in told[2:]), "it was given nothing again"
         group.close()
+
+    lab.run(work)
+
+
+def test_who_does_not_poll_is_told_so_and_loses_what_it_had(lab: Lab) -> None:
+    def work() -> None:
+        group = Group(lab, "late")
+        group.join("first")
+        group.settles(2)
+        late = group.members["first"]
+        pause_until(stopwatch_s() + POLL_S + 2)
+        seen: list[Batch] = []
+
+        def told_all() -> bool:
+            seen.append(late.poll(100, 0.05))
+            errors = [each.error for each in seen if each.error is not None]
+            lost = [each for batch in seen for each in batch.rebalances]
+            return bool(errors and "_MAX_POLL_EXCEEDED" in errors[0] and lost)
+
+        wait_until(told_all, timeout_s=LIMIT_S, what="the member to be told")
+        (lost,) = [each for batch in seen for each in batch.rebalances][:1]
+        assert (lost.kind, {*lost.starts}) == (AssignmentKind.REBALANCE_REVOKED, {*group.places})
+        late.close()
 
     lab.run(work)
