@@ -18,6 +18,7 @@ from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.channel import SimulatedChannel
+from harness.simulated.clock import VirtualClock
 from harness.simulated.fleet import SimulatedFleet, numbers_of
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S, RunClock
@@ -118,6 +119,11 @@ class SimulatedWorld:
     ) -> Script:
         """Return the clients of a scripted run."""
         raise NotImplementedError
+
+    def clock(self, start_ns: int) -> RunClock:
+        """Return virtual time, which begins at zero."""
+        del start_ns
+        return VirtualClock(agenda=self.simulation.agenda)
 
     def event(self) -> Event:
         """Return an event in virtual time."""
