@@ -211,6 +211,8 @@ class Tasks:
         hub: The greenlet that drives the agenda.
     """
 
+    repeats = True
+
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
         self.hub = getcurrent()
