@@ -15,16 +15,18 @@ from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.streams import Streams
 from harness.conclusion import conclude
 from harness.endings import Ending, StageResult, noted, noted_unplayed
-from harness.interrupt import Answer, Answers, at_once
+from harness.interrupt import Answer, Answers, Interrupts, at_once
 from harness.judgement import choose_engine
 from harness.plans import refuse_impossible
+from harness.scenarios.choices import refuse_unsimulated_story
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.telling import story_of, tell
 from harness.simulated.clock import VirtualClock
 from harness.simulated.files import WALL_CLOCK_S
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
-from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
+from harness.simulated.world import SimulatedWorld
+from harness.stage import live
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS
 from nemesis.schedule import (
@@ -36,7 +38,7 @@ from nemesis.schedule import (
 )
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.environment import collect_environment
-from results.record.clock import RunClock, stopwatch_s
+from results.record.clock import NS_PER_S, RunClock, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
 from results.record.story import dump_story
@@ -121,7 +123,10 @@ class SimulatedSession:
         stop = answers.finish
         ended = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
         try:
-            play(plan, schedule, paths, simulation=simulation, say=self._say, finish=stop)
+            if plan.scenario is not None:
+                simulation = self._tell(plan, paths, stop)
+            else:
+                play(plan, schedule, paths, simulation=simulation, say=self._say, finish=stop)
         except ClusterError as failed:
             told = stop.is_set() and isinstance(failed, ScenarioError)
             kind = Ending.INTERRUPTED if told else Ending.CLUSTER
@@ -132,6 +137,21 @@ class SimulatedSession:
                 noted(paths, clock, ended)
         took_s = stopwatch_s() - started_s
         self._say(f"{simulation.now_ns / 1e9:.0f} s of virtual time took {took_s:.1f} s")
+
+    def _tell(self, plan: Plan, paths: RunPaths, stop: threading.Event) -> Simulation:
+        world = SimulatedWorld(plan)
+        interrupts = Interrupts(world.event)
+
+        def heed() -> None:
+            if stop.is_set():
+                interrupts.finish.set()
+            else:
+                world.simulation.agenda.after(NS_PER_S // 10, heed)
+
+        heed()
+        clock = VirtualClock(agenda=world.simulation.agenda)
+        live(plan, paths, clock, world=world, console=self.console, interrupts=interrupts)
+        return world.simulation
 
     def _say(self, sentence: str) -> None:
         self.console.print(sentence, markup=False, highlight=False)
@@ -170,8 +190,7 @@ def play(
     Raises:
         ClusterError: The brokers did not do what was waited for.
     """
-    life = SimulatedLife if plan.scenario is None else SimulatedStory
-    life(
+    SimulatedLife(
         plan,
         schedule=schedule,
         simulation=simulation,
