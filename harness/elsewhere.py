@@ -6,7 +6,7 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind
 from cluster.protocol import Ability, UserError
 from cluster.reference.bugs import Bug
-from harness.scenarios.choices import scenario_of
+from harness.scenarios.choices import refuse_unsimulated_story
 from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode
 
@@ -79,11 +79,8 @@ def _refuse_unsimulated(plan: Plan) -> None:
     for sentence, holds in refusals.items():
         if holds:
             raise UserError(sentence)
-    if plan.scenario is not None and not scenario_of(plan).simulated:
-        raise UserError(
-            f"the story of {plan.scenario.name} cannot be simulated: what a cut held back comes"
-            f" late there; {USE_ANOTHER}"
-        )
+    if plan.scenario is not None:
+        refuse_unsimulated_story(plan)
 
 
 def _refuse_for_reference(plan: Plan, *, keep: bool) -> None:

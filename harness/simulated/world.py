@@ -21,6 +21,7 @@ from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.channel import SimulatedChannel
 from harness.simulated.clock import VirtualClock
 from harness.simulated.fleet import SimulatedFleet, numbers_of
+from harness.simulated.signalled import SignalledEvent
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S, RunClock
 from results.record.paths import RunPaths
@@ -131,7 +132,7 @@ class SimulatedWorld:
 
     def event(self) -> Event:
         """Return an event in virtual time."""
-        return self._tasks.event()
+        return SignalledEvent(self.simulation.agenda)
 
     def play(self, life: Callable[[], None]) -> None:
         """Let virtual time pass until the life is over."""
