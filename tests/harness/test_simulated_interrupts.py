@@ -100,7 +100,7 @@ def test_a_second_signal_leaves_out_what_is_not_healing(tmp_path: Path) -> None:
 
 def test_a_signal_in_the_judgement_leaves_a_whole_record(tmp_path: Path) -> None:
     code, said = interrupted(tmp_path, "judging (local)", words=SHORT)
-    assert code not in {VALID, UNKNOWN}
+    assert code == UNKNOWN
     assert JUDGING in said
     assert re.search(r"not judged; logquake check \S+ does it", said)
     paths = newest(tmp_path)
@@ -119,7 +119,8 @@ def test_kill_9_ends_all_of_it_and_heal_says_when(
     wait_until(lambda: not running(paths.root), timeout_s=10, what="the end of its stage")
     assert not is_alive(paths)
     assert exit_code(["heal", "--store", str(tmp_path)]) == VALID
-    assert f"{paths.run_id}: its command ended in its main phase" in capsys.readouterr().out
+    healed = capsys.readouterr().out  # The milestone comes just after the words.
+    assert re.search(rf"{paths.run_id}: its command ended in its (warm-up|main phase)", healed)
     assert exit_code(["check", paths.run_id, *HERE, "--store", str(tmp_path)]) == UNKNOWN
 
 

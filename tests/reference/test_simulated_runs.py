@@ -26,6 +26,7 @@ from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.runtime import new_event
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
@@ -90,8 +91,8 @@ def test_a_run_goes_through_the_phases_of_all_runs(good: tuple[RunPaths, Verdict
     paths, _ = good
     reached = load_milestones(paths.milestones)
     assert [each.name for each in reached] == [
-        "started", "ready", "warmup", "main", "main-ended", "healed", "recovered", "final-reads",
-        "noted", "stopped", "collected",
+        "started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
+        "stopping-clients", "final-reads", "noted", "stopped", "collected",
     ]  # fmt: skip
     assert not [each for each in reached if "failed" in each.detail]
     stopped = next(each for each in reached if each.name == "stopped")
@@ -138,10 +139,10 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
     def digest(folder: str, seed: int) -> str:
         plan = plan_of(seed, time_limit_s=14, warmup_s=1, nemesis="all", rate=30)
         run = play_here(plan, tmp_path / folder)
-        told = hashlib.sha256()
+        told, of_this_process = hashlib.sha256(), {run.paths.environment, run.paths.lock}
         for path in sorted(run.paths.root.rglob("*")):
             told.update(str(path.relative_to(run.paths.root)).encode())
-            if path.is_file() and path != run.paths.environment:  # Of this machine, and this hour.
+            if path.is_file() and path not in of_this_process:
                 told.update(path.read_bytes())
         return f"{told.hexdigest()} {run.simulation.agenda.happened}"
 
@@ -252,3 +253,32 @@ def test_a_broker_that_is_gone_is_not_killed_again(tmp_path: Path) -> None:
     assert first["healed_ns"] - first["confirmed_ns"] > 3.9e9
     assert second["confirmed_ns"] is None
     assert "fault 1 has the broker of n1" in second["effect"]
+
+
+def test_a_bug_in_a_broker_ends_the_run_as_one_of_ours(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("by zero")
+
+    def before(simulation: Simulation) -> None:
+        simulation.agenda.at(10 * NS_PER_S, fail)
+
+    run = play_here(plan_of(1, time_limit_s=10, nemesis=""), tmp_path, before=before)
+    assert (run.result.ending, run.result.sentence) == (
+        Ending.INTERNAL,
+        "ZeroDivisionError: by zero",
+    )
+    (last,) = [each for each in load_milestones(run.paths.milestones) if each.name == "failed"]
+    assert last.detail["sentence"] == run.result.sentence
+    verdict = judged(run.paths)
+    assert verdict.valid is Validity.UNKNOWN
+    assert verdict.stats["ops"]
+
+
+def test_a_run_that_hangs_ends_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.simulated.world.LONGEST_S", 0.0)
+    monkeypatch.setattr("harness.life.Life._recover", lambda *_: new_event().wait())
+    run = play_here(plan_of(1, time_limit_s=2, nemesis=""), tmp_path)
+    assert run.result.ending is Ending.INTERNAL
+    assert run.result.sentence == "TaskError: life did not end within 4 s of virtual time"
