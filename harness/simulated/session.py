@@ -14,7 +14,7 @@ from cluster.reference.simulator.host import Boot
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.streams import Streams
 from harness.conclusion import conclude
-from harness.endings import Ending, StageResult, noted, noted_unplayed
+from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import Answer, Answers, Interrupts, at_once
 from harness.judgement import choose_engine
 from harness.plans import refuse_impossible
@@ -39,6 +39,7 @@ from nemesis.schedule import (
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.environment import collect_environment
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
+from results.record.milestones import INTERRUPTED, Milestone
 from results.record.paths import RunPaths
 from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
 from results.record.story import dump_story
@@ -140,16 +141,16 @@ class SimulatedSession:
 
     def _tell(self, plan: Plan, paths: RunPaths, stop: threading.Event) -> Simulation:
         world = SimulatedWorld(plan)
-        interrupts = Interrupts(world.event)
+        interrupts, clock = Interrupts(world.event), VirtualClock(agenda=world.simulation.agenda)
 
         def heed() -> None:
             if stop.is_set():
+                note(paths, Milestone(name=INTERRUPTED, at_ns=clock.now_ns()))
                 interrupts.finish.set()
             else:
                 world.simulation.agenda.after(NS_PER_S // 10, heed)
 
         heed()
-        clock = VirtualClock(agenda=world.simulation.agenda)
         live(plan, paths, clock, world=world, console=self.console, interrupts=interrupts)
         return world.simulation
 
