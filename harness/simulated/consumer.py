@@ -82,7 +82,7 @@ class Consumer:
             ends={
                 key: each.end
                 for key, each in self._readings.items()
-                if each.end is not None and not kept
+                if each.end is not None and each.end <= each.position and not kept
             },
             error=error,
             damage=np.array([record[4] for record in taken], np.int8),
