@@ -1,6 +1,6 @@
 """A worker in virtual time, and the machines that its clients live on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +14,16 @@ from harness.simulated.leaders import Leaders
 from harness.simulated.member import MemberMachine, SimulatedGroupClient
 from harness.simulated.membership import GroupSettings
 from harness.simulated.producer import WORK, Done, Producer
+from harness.simulated.waiting import WaitingReader, WaitingSender
 from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.contents import message_payload
 from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.runtime import start
 from workloads.crew import Clients
 from workloads.fleet import Told
 from workloads.member import GroupClient, GroupMember
-from workloads.protocol import Reader, Send
+from workloads.protocol import LoneSender, Reader, Send
 from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
 FLUSH_S = 0.5
@@ -85,13 +87,9 @@ class ClientHosts:
 
     def producer(self) -> Producer:
         """Start a producer on a machine of its own."""
-        door = _Door()
-        plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
-        door.host = self._start(made)
-        return made
+        return self._producer()[0]
 
-    def reader(self, process: int) -> Reader:
+    def reader(self, process: int) -> Consumer:
         """Start a consumer, which ends when it is closed."""
         del process
         door = _Door()
@@ -99,6 +97,15 @@ class ClientHosts:
         host = door.host = self._start(made)
         made.end = lambda: self.end(host)
         return made
+
+    def lone_sender(self) -> LoneSender:
+        """Start a producer of messages with names for code that waits; its close ends it."""
+        made, host = self._producer(message_payload)
+        return WaitingSender(made, lambda: self.end(host))
+
+    def lone_reader(self, process: int) -> Reader:
+        """Start a consumer for code that waits; its close ends it."""
+        return WaitingReader(self.reader(process))
 
     def member(self, process: int, group: str) -> GroupClient:
         """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
@@ -117,6 +124,15 @@ class ClientHosts:
         """End a client."""
         host.kill()
         del self._simulation.hosts[host.id]
+
+    def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
+        door = _Door()
+        plan, agenda = self._plan, self._simulation.agenda
+        made = Producer(
+            plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now, payload=payload
+        )
+        door.host = self._start(made)
+        return made, door.host
 
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)
