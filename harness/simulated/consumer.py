@@ -1,8 +1,9 @@
 """A simulated consumer of one process: it fetches what it is assigned, and keeps it for polls."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from kio.schema.errors import ErrorCode
@@ -15,8 +16,9 @@ from workloads.protocol import Batch, Key
 
 MS = 1_000_000
 WORK = "work"
-MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 100, 65_536, 1 << 20
-"""As the real clients' (`workloads.clients.settings`)."""
+MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 300, 65_536, 1 << 20
+"""As the real clients' (`workloads.clients.settings`), but for the wait, which is thrice as long:
+of two thirds of what happens in a run, fetches that hardly find anything are the reason else."""
 FETCH_TIMEOUT_NS = 10_000 * MS
 BACKOFF_NS = 100 * MS
 KEPT_RECORDS = 20_000
@@ -33,25 +35,35 @@ class _Reading:
 
 
 class Consumer:
-    """The machine; assigned by hand, commits nothing, and never jumps: no reset of offsets.
+    """The machine; it commits nothing.
 
     Args:
         leaders: Who leads.
         wake: Has `Fired(timer=WORK)` come at once.
+        numbers: Of its requests.
+        restarts: Whether it begins a partition anew whose position is out of range. Otherwise that
+            is an error: no reader jumps unseen.
 
     Attributes:
         end: Ends its machine.
     """
 
-    def __init__(self, leaders: Leaders, *, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        leaders: Leaders,
+        *,
+        wake: Callable[[], None],
+        numbers: Iterator[int] | None = None,
+        restarts: bool = False,
+    ) -> None:
         self._leaders, self._wake = leaders, wake
+        self._numbers, self._restarts = numbers or count(1), restarts
         self.end: Callable[[], None] = lambda: None
         self._readings: dict[Key, _Reading] = {}
         self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
         self._asked: dict[int, tuple[int, dict[Key, int]] | None] = {}
         self._busy: dict[int, int] = {}
-        self._last = 0
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Read these partitions from now on; what was fetched before is forgotten."""
@@ -61,7 +73,32 @@ class Consumer:
         self._wake()
         return None
 
-    def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - time is virtual
+    def add(self, starts: Mapping[Key, int]) -> None:
+        """Read these partitions as well."""
+        self._readings |= {key: _Reading(offset) for key, offset in starts.items()}
+        self._wake()
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Read these partitions no more; what was fetched of them is forgotten."""
+        gone = {*keys}
+        for key in gone:
+            self._readings.pop(key, None)
+        self._kept = deque(each for each in self._kept if each[0] not in gone)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a poll would return something."""
+        return bool(self._kept or self._errors)
+
+    def reads(self, key: Key) -> bool:
+        """Tell whether a partition is read."""
+        return key in self._readings
+
+    def takes(self, number: int) -> bool:
+        """Tell whether a request is this one's."""
+        return number in self._asked
+
+    def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - nobody waits here
         """Return what was fetched; errors of a partition end the poll as a whole."""
         kept = self._kept
         taken = [kept.popleft() for _ in range(min(limit, len(kept)))]
@@ -81,7 +118,7 @@ class Consumer:
             ends={
                 key: each.end
                 for key, each in self._readings.items()
-                if each.end is not None and not kept
+                if each.end is not None and each.end <= each.position and not kept
             },
             error=error,
             damage=np.array([record[4] for record in taken], np.int8),
@@ -92,11 +129,7 @@ class Consumer:
         raise AssertionError("no transaction is simulated")
 
     def close(self) -> None:
-        """Have its machine end, if it was made to.
-
-        A crew closes clients from a thread aside, which virtual time knows nothing of: there,
-        whoever makes the next consumer of the thread ends this one.
-        """
+        """Have its machine end."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
@@ -115,7 +148,7 @@ class Consumer:
                     self._fetched(now, asked[1], message)
             case Fired(timer="refresh"):
                 # A paused leader does not answer, and so cannot say that it leads no more.
-                return [*self._refresh(now), *self._work(now), _timer("refresh", REFRESH_NS)]
+                return [*self.refreshed(now), *self._work(now), _timer("refresh", REFRESH_NS)]
             case Fired():
                 pass
             case _:
@@ -140,12 +173,13 @@ class Consumer:
         for leader_id, positions in wanted.items():
             out.append(self._fetch(leader_id, positions))
         if rests:
-            out += self._refresh(now)
+            out += self.refreshed(now)
         if rests or len(self._kept) >= KEPT_RECORDS:
             out.append(_timer(WORK, BACKOFF_NS))
         return out
 
-    def _refresh(self, now: int) -> list[Request]:
+    def refreshed(self, now: int) -> list[Request]:
+        """Ask who leads, if what is known is old."""
         if not self._leaders.outdated(now):
             return []
         to, question = self._leaders.question()
@@ -177,9 +211,9 @@ class Consumer:
     def _request(
         self, to: int, message: object, purpose: tuple[int, dict[Key, int]] | None, limit_ns: int
     ) -> Request:
-        self._last += 1
-        self._asked[self._last] = purpose
-        return Request(number=self._last, to=to, message=message, timeout_ns=limit_ns)
+        number = next(self._numbers)
+        self._asked[number] = purpose
+        return Request(number=number, to=to, message=message, timeout_ns=limit_ns)
 
     def _fetched(self, now: int, positions: dict[Key, int], message: object) -> None:
         if not isinstance(message, FetchResponse) or message.error_code is not ErrorCode.none:
@@ -191,7 +225,10 @@ class Consumer:
             reading = self._readings.get(key)
             if reading is None or reading.position != positions.get(key):
                 continue  # It was assigned anew meanwhile.
-            if each.error_code is ErrorCode.offset_out_of_range:
+            if each.error_code is ErrorCode.offset_out_of_range and self._restarts:
+                reading.position = 0
+                self._rest(now, key)
+            elif each.error_code is ErrorCode.offset_out_of_range:
                 reading.stopped = True
                 self._errors.append(
                     f"{each.topic}-{each.partition}: _AUTO_OFFSET_RESET: fetch offset"

@@ -1,6 +1,8 @@
 """Who leads what, as a simulated client was told: its metadata, asked for and kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from kio.schema.errors import ErrorCode
 
 from cluster.reference.messages.clients import (
     MetadataRequest,
@@ -28,7 +30,13 @@ class Leaders:
         self._turn = first
         self._of: dict[Key, tuple[int, int]] = {}
         self._told_ns: int | None = None
+        self._counts: dict[str, int] = {}
         self.asking = False
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """How many partitions topics have, as far as that was told."""
+        return self._counts
 
     def of(self, key: Key) -> tuple[int, int] | None:
         """Return the leader and its epoch, None if nobody is known."""
@@ -62,6 +70,8 @@ class Leaders:
             return
         self._told_ns = now_ns
         for topic in answer.topics:
+            if topic.error_code is ErrorCode.none:
+                self._counts[str(topic.name)] = len(topic.partitions)
             for each in topic.partitions:
                 key = (str(topic.name), each.partition_index)
                 known = self._of.get(key)

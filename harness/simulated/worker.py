@@ -1,31 +1,33 @@
-"""One worker's crew in virtual time: `workloads.worker` without its process."""
+"""A worker in virtual time, and the machines that its clients live on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.kafka.configuration import node_id
 from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
+from harness.simulated.member import MemberMachine, SimulatedGroupClient
+from harness.simulated.membership import GroupSettings
 from harness.simulated.producer import WORK, Done, Producer
-from results.record.clock import RunClock
+from harness.simulated.waiting import WaitingReader, WaitingSender
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.contents import message_payload
+from results.record.identities import group_of
 from results.record.plan import Plan
-from results.record.terms import Phase
-from results.record.topics import CreatedTopic
-from workloads.crew import Clients, Crew
-from workloads.log import LogGenerator
-from workloads.pacing import Arrivals
-from workloads.protocol import Reader, Send
-from workloads.recorder import Recorder
+from results.record.runtime import start
+from workloads.crew import Clients
+from workloads.fleet import Told
+from workloads.member import GroupClient, GroupMember
+from workloads.protocol import LoneSender, Reader, Send
+from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
-MS = 1_000_000
-TICK_NS = 20 * MS
-BUSY_NS = 2 * MS
-"""Without a rate: how long a process that found nothing waits."""
-FLUSH_NS = 500 * MS
+FLUSH_S = 0.5
+"""Nobody kills these workers, and a flush costs as much as a hundred messages."""
 MOST_MACHINES = 1_000_000
 """Of each that makes clients."""
 
@@ -49,7 +51,7 @@ class _Door:
 
 
 class _Sender:
-    """The producer as its crew sees it: results come at once, in virtual time."""
+    """The producer as its crew sees it: results come at once, and serving is a pause."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -59,7 +61,9 @@ class _Sender:
         self._producer.send(op, done)
 
     def serve(self, timeout_s: float) -> None:
-        """Nothing waits: time passes elsewhere."""
+        """Let virtual time pass."""
+        if timeout_s > 0:
+            pause_until(stopwatch_s() + timeout_s)
 
     def waiting(self) -> int:
         return self._producer.waiting
@@ -80,34 +84,37 @@ class ClientHosts:
     ) -> None:
         self._simulation, self._plan, self._brokers = simulation, plan, brokers
         self._first, self._made = first * MOST_MACHINES, 0
-        self._readers: dict[int, Host] = {}
 
     def producer(self) -> Producer:
         """Start a producer on a machine of its own."""
-        door = _Door()
-        plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
-        door.host = self._start(made)
-        return made
+        return self._producer()[0]
 
-    def consumer(self, process: int) -> Consumer:
-        """Start the consumer of a process; the thread's one before it ends."""
-        thread = process % self._plan.concurrency
-        if (before := self._readers.pop(thread, None)) is not None:
-            self.end(before)
-        door = _Door()
-        made = Consumer(self._leaders(), wake=door.wake)
-        self._readers[thread] = door.host = self._start(made)
-        return made
-
-    def lone_reader(self, process: int) -> Reader:
-        """Start a consumer of nobody's thread, which ends when it is closed."""
+    def reader(self, process: int) -> Consumer:
+        """Start a consumer, which ends when it is closed."""
         del process
         door = _Door()
         made = Consumer(self._leaders(), wake=door.wake)
         host = door.host = self._start(made)
         made.end = lambda: self.end(host)
         return made
+
+    def lone_sender(self) -> LoneSender:
+        """Start a producer of messages with names for code that waits; its close ends it."""
+        made, host = self._producer(message_payload)
+        return WaitingSender(made, lambda: self.end(host))
+
+    def lone_reader(self, process: int) -> Reader:
+        """Start a consumer for code that waits; its close ends it."""
+        return WaitingReader(self.reader(process))
+
+    def member(self, process: int, group: str) -> GroupClient:
+        """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
+        door = _Door()
+        machine = MemberMachine(
+            self._leaders(), wake=door.wake, settings=GroupSettings.of(self._plan, process, group)
+        )
+        host = door.host = self._start(machine)
+        return SimulatedGroupClient(machine, end=lambda: self.end(host))
 
     def start(self, machine: Machine) -> Host:
         """Start another sort of client."""
@@ -117,6 +124,15 @@ class ClientHosts:
         """End a client."""
         host.kill()
         del self._simulation.hosts[host.id]
+
+    def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
+        door = _Door()
+        plan, agenda = self._plan, self._simulation.agenda
+        made = Producer(
+            plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now, payload=payload
+        )
+        door.host = self._start(made)
+        return made, door.host
 
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)
@@ -133,75 +149,69 @@ class ClientHosts:
 
 
 class SimulatedWorker:
-    """The crew of one worker, driven by virtual time.
+    """A worker as a task of virtual time; implements `workloads.fleet.FleetWorker`.
 
     Args:
-        plan: Of the run.
-        number: Which worker.
-        topics: As created.
-        hosts: Where its clients live.
-        simulation: Virtual time.
-        live: The folder of the live streams.
+        config: What it is told.
+        folder: Where words would go; it has none.
+        simulation: Where its clients live.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        number: int,
-        *,
-        topics: Sequence[CreatedTopic],
-        hosts: ClientHosts,
-        simulation: Simulation,
-        live: Path,
-    ) -> None:
-        self._plan, self._agenda = plan, simulation.agenda
-        self._clock = RunClock(start_ns=0)
-        self._recorder = Recorder(
-            live, f"worker-{number}", worker=number, topics=topics, acks=plan.acks
-        )
-        reader: Callable[[int], Reader] = hosts.consumer
-        self.crew = Crew(
-            range(number, plan.concurrency, plan.crews),
-            concurrency=plan.concurrency,
-            worker=number,
-            generator=LogGenerator(plan, worker=number, workers=plan.crews),
-            clients=Clients(reader=reader, sender=lambda: _Sender(hosts.producer())),
-            recorder=self._recorder,
-            clock=self._clock,
-        )
-        self.phase = Phase.WARMUP
-        self._arrivals = Arrivals(plan.rate / plan.crews, start_ns=self._clock.now_ns())
-        self._flush_at_ns = 0
-        self._working = True
-        self._tick()
+    def __init__(self, config: WorkerConfig, folder: Path, *, simulation: Simulation) -> None:
+        self.number, self.stopping = config.worker, False
+        self.log = folder / f"worker-{self.number}.log"
+        self.told = Told()
+        self._simulation = simulation
+        self._orders: list[Command] = []
+        self._ready = False
+        around = Surroundings(clients=self._clients, say=self._hear, flush_s=FLUSH_S)
+        self._task = start(Worker(config, self, around).run, f"worker-{self.number}")
 
-    def stop(self) -> None:
-        """Start no further op."""
-        self._working = False
-        self._arrivals.give_up()
+    def commands(self) -> list[Command]:
+        """Return what came since the last call."""
+        came, self._orders = self._orders, []
+        return came
 
-    def close(self) -> None:
-        """End the record: what is in flight stays open in it."""
-        self._recorder.arrived(self._arrivals.closed())
-        self._recorder.close()
+    def is_ready(self) -> bool:
+        """Tell whether it is at work."""
+        return self._ready
 
-    def _tick(self) -> None:
-        if not self._working:
-            return
-        now_ns = self._agenda.now
-        self._arrivals.offer(now_ns, self.phase)
-        for _ in range(self.crew.free):
-            if not self._arrivals.take(now_ns, self.phase):
-                break
-            self.crew.invoke(self.phase)
-        self.crew.serve(0)
-        if now_ns >= self._flush_at_ns:
-            self._flush_at_ns = now_ns + FLUSH_NS
-            self._recorder.arrived(self._arrivals.closed(now_ns))
-            self._recorder.flush()
-        self._agenda.at(self._next_ns(now_ns), self._tick)
+    def ended(self) -> bool:
+        """Tell whether it is gone."""
+        return self._task.is_over()
 
-    def _next_ns(self, now_ns: int) -> int:
-        if self._plan.rate == 0:
-            return now_ns + BUSY_NS
-        return min(now_ns + TICK_NS, max(now_ns + 1, self._arrivals.next_ns()))
+    def obituary(self) -> str:
+        """Say of what it ended; what one of them raises ends the simulation before."""
+        return f"worker {self.number} ended by itself"
+
+    def tell(self, command: dict[str, object]) -> None:
+        """Hand it a command."""
+        self._orders.append(command_of(command))
+
+    def end(self, deadline_s: float) -> bool:
+        """Wait for its end, and tell whether it came in time."""
+        return self._task.join(max(0, deadline_s - stopwatch_s()))
+
+    def _hear(self, line: dict[str, object]) -> None:
+        if "ready" in line:
+            self._ready = True
+        else:
+            self.told.note(line)
+
+    def _clients(self, config: WorkerConfig, clock: RunClock) -> Clients:
+        plan, workers = config.plan, config.workers
+        brokers = numbers_of(config.bootstrap)
+        hosts = ClientHosts(self._simulation, plan, brokers, first=config.worker)
+
+        def reader(process: int) -> Reader:
+            group = group_of(process % plan.concurrency, plan, workers=workers)
+            if group is None:
+                return hosts.reader(process)
+            return GroupMember(hosts.member(process, group), group=group, clock=clock)
+
+        return Clients(reader=reader, sender=lambda: _Sender(hosts.producer()))
+
+
+def numbers_of(bootstrap: str) -> list[int]:
+    """Return the ids of the brokers of `n1:9092,n2:9092`."""
+    return [node_id(each.partition(":")[0]) for each in bootstrap.split(",")]

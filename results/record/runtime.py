@@ -6,6 +6,7 @@ simulation has the simulation's runtime (`cluster.reference.simulator.tasks`); a
 machine's, with threads.
 """
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,20 @@ class Lock(Protocol):
         """Let it go."""
 
 
+class Queue(Protocol[T]):
+    """As `queue.SimpleQueue`: whoever puts never waits, whoever gets does."""
+
+    def put(self, item: T) -> None:
+        """Add something at the end."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T:  # noqa: FBT001, FBT002 - as queue has it
+        """Take what is first, and wait for it, at most so many seconds.
+
+        Raises:
+            queue.Empty: There is nothing, or nothing came in time.
+        """
+
+
 class Task(Protocol[T_co]):
     """Work that goes on beside whoever started it."""
 
@@ -70,7 +85,14 @@ class Task(Protocol[T_co]):
 
 
 class Runtime(Protocol):
-    """What blocking code runs in."""
+    """What blocking code runs in.
+
+    Attributes:
+        repeats: Whether all of it can be had again from its seed. Then what is written need not
+            survive this process at every moment.
+    """
+
+    repeats: bool
 
     def monotonic_ns(self) -> int:
         """Return nanoseconds on a clock that never goes back."""
@@ -83,6 +105,9 @@ class Runtime(Protocol):
 
     def lock(self) -> Lock:
         """Return a lock that nobody holds."""
+
+    def queue(self) -> Queue[Any]:
+        """Return a queue with nothing in it."""
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task.
@@ -130,6 +155,8 @@ class _ThreadTask:
 class Threads:
     """This machine's runtime."""
 
+    repeats = False
+
     def monotonic_ns(self) -> int:
         """Return nanoseconds on a clock that never goes back."""
         return time.monotonic_ns()  # noqa: TID251 - the clock itself
@@ -145,6 +172,10 @@ class Threads:
     def lock(self) -> Lock:
         """Return a lock that nobody holds."""
         return threading.Lock()
+
+    def queue(self) -> Queue[Any]:
+        """Return a queue with nothing in it."""
+        return queue.SimpleQueue()
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a thread."""
@@ -177,6 +208,11 @@ def new_event() -> Event:
 def new_lock() -> Lock:
     """Return a lock of what this code runs in."""
     return runtime().lock()
+
+
+def new_queue() -> Queue[Any]:
+    """Return a queue of what this code runs in."""
+    return runtime().queue()
 
 
 def start(work: Callable[[], T], name: str, *, awaited: bool = False) -> Task[T]:

@@ -1,6 +1,7 @@
 """Simulated clients, against one broker of a few lines: what is recorded is what is in its log."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,16 @@ from cluster.reference.log.batches import batch
 from cluster.reference.log.files import LogFiles
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import recovered
-from cluster.reference.machine import Arrived, Effect, Event, Fired, Reply, SetTimer
+from cluster.reference.machine import (
+    Answered,
+    Arrived,
+    Effect,
+    Event,
+    Fired,
+    Reply,
+    Request,
+    SetTimer,
+)
 from cluster.reference.messages.clients import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -34,12 +44,19 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import Tasks
+from harness.simulated.consumer import Consumer
 from harness.simulated.encoding import fetched_records, record_batch
-from harness.simulated.worker import ClientHosts, SimulatedWorker
+from harness.simulated.leaders import Leaders
+from harness.simulated.worker import SimulatedWorker
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
+from results.record.runtime import within
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
 from results.record.values import decode_payload
+from workloads.fleet import Fleet
 
 MS = 1_000_000
 
@@ -152,34 +169,35 @@ def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Tabl
         CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
         for name in plan.topic_names
     ]
-    workers = [
-        SimulatedWorker(
-            plan,
-            number,
-            topics=topics,
-            hosts=ClientHosts(simulation, plan, [1], first=number),
-            simulation=simulation,
-            live=folder,
-        )
-        for number in range(plan.crews)
-    ]
-    simulation.run(2)
-    for each in workers:
-        each.phase = Phase.MAIN
-    for _ in range(3):
-        broker.kill()
-        simulation.run(0.3)
-        broker.start()
-        simulation.run(2)
-    for each in workers:
-        each.stop()
-    simulation.run(5)
-    for each in workers:
-        each.close()
+    fleet = Fleet(
+        plan,
+        topics,
+        "n1:9092",
+        clock=RunClock(start_ns=0),
+        paths=RunPaths(folder),
+        worker=partial(SimulatedWorker, simulation=simulation),
+    )
+
+    def work() -> None:
+        fleet.start()
+        pause_until(stopwatch_s() + 2)
+        fleet.phase(Phase.MAIN)
+        for _ in range(3):
+            broker.kill()
+            pause_until(stopwatch_s() + 0.3)
+            broker.start()
+            pause_until(stopwatch_s() + 2)
+        assert fleet.counts().sent_ok > 300
+        assert fleet.stop(5) == []
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work)
+    live = RunPaths(folder).live
     tables: dict[str, list[pa.Table]] = {}
     for number in range(plan.crews):
         made, problems = ingest(
-            Unit(run_id="r", name=f"worker-{number}", folder=folder), lambda *_: []
+            Unit(run_id="r", name=f"worker-{number}", folder=live), lambda *_: []
         )
         assert not problems
         for name, table in made.items():
@@ -224,8 +242,55 @@ def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") != contents(tmp_path / "other")
 
 
+def test_an_end_is_told_when_all_before_it_was_read() -> None:
+    """A fetch may hold less than there is."""
+    consumer, sizes = Consumer(Leaders(["t"], [1]), wake=lambda: None), (3, 2)
+    consumer.assign({("t", 0): None})
+    told = MetadataResponse(
+        brokers=(),
+        cluster_id=None,
+        controller_id=1,
+        topics=(MetadataResponseTopic(name="t", partitions=(_led_by(1),)),),
+    )
+    (asked,) = requests(consumer.start(0))
+    (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=told)))
+    ends, at = [], 0
+    for size in sizes:
+        held = record_batch(range(at, at + size), payload_bytes=20, producer=(-1, -1, -1), at_ms=0)
+        answer = fetched("t", at.to_bytes(8, "big") + held[8:], high_watermark=sum(sizes))
+        (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=answer)))
+        ends.append(consumer.poll(100).ends)
+        at += size
+    assert ends == [{}, {("t", 0): 5}]
+
+
+def _led_by(broker: int) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=0,
+        leader_id=broker,
+        leader_epoch=0,
+        replica_nodes=(broker,),
+        isr_nodes=(broker,),
+    )
+
+
+def fetched(topic: str, data: bytes, *, high_watermark: int) -> FetchResponse:
+    part = FetchedPartition(
+        topic=topic,
+        partition=0,
+        error_code=ErrorCode.none,
+        high_watermark=high_watermark,
+        records=data,
+    )
+    return FetchResponse(partitions=(part,))
+
+
+def requests(effects: Sequence[Effect]) -> list[Request]:
+    return [each for each in effects if isinstance(each, Request)]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(RunPaths(folder).live.iterdir())}
 
 
 def test_batches_are_what_readers_of_kafkas_files_read() -> None:

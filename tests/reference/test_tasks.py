@@ -3,13 +3,23 @@
 import threading
 from collections.abc import Callable
 from functools import partial
+from queue import Empty
 
 import pytest
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import TaskError, Tasks
-from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
-from results.record.runtime import Runtime, Threads, all_of, new_event, new_lock, runtime, start
+from results.record.clock import NS_PER_S, WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import (
+    Runtime,
+    Threads,
+    all_of,
+    new_event,
+    new_lock,
+    new_queue,
+    runtime,
+    start,
+)
 
 Run = Callable[[Callable[[], object]], object]
 
@@ -89,6 +99,23 @@ def test_a_lock_is_waited_for_as_long_as_one_likes(run: Run) -> None:
     run(work)
 
 
+def test_a_queue_gives_each_thing_once_in_its_order_and_waits_for_it(run: Run) -> None:
+    def work() -> None:
+        queue = new_queue()
+        with pytest.raises(Empty):
+            queue.get(block=False)
+        with pytest.raises(Empty):
+            queue.get(timeout=0.01)
+        takers = [start(queue.get, "taker") for _ in range(2)]
+        assert not takers[0].join(0.01)
+        for number in range(4):
+            queue.put(number)
+        assert sorted(each.result() for each in takers) == [0, 1]
+        assert [queue.get(timeout=1), queue.get()] == [2, 3]
+
+    run(work)
+
+
 def test_waits_of_the_clock_pass_in_what_the_code_runs_in(run: Run) -> None:
     def work() -> None:
         stop = new_event()
@@ -103,6 +130,15 @@ def test_waits_of_the_clock_pass_in_what_the_code_runs_in(run: Run) -> None:
         assert pause_until(stopwatch_s() + 60, stop)
 
     run(work)
+
+
+def test_who_waits_again_until_a_moment_is_there_gets_there() -> None:
+    def work() -> None:
+        deadline_s = stopwatch_s() + 0.4e-9  # Less than the half of the least step.
+        while stopwatch_s() < deadline_s:
+            pause_until(deadline_s)
+
+    Tasks(Agenda()).run(work)
 
 
 def test_an_hour_of_many_takes_no_time_and_has_one_order() -> None:
@@ -138,6 +174,34 @@ def test_what_a_task_raises_that_nobody_waits_for_is_not_lost(
     monkeypatch.setattr(threading, "excepthook", reported.append)
     start(lambda: 1 // 0, "zero").join()
     assert [each.exc_type for each in reported] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("failing", [True, False], ids=["what-fails", "what-lasts"])
+def test_whoever_waits_meanwhile_fails_too_and_undoes_what_it_did(*, failing: bool) -> None:
+    agenda, undone = Agenda(), list[float]()
+
+    def work() -> None:
+        try:
+            new_event().wait(100)
+        finally:
+            new_event().wait(2)
+            undone.append(agenda.now / NS_PER_S)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    if failing:
+        agenda.at(3 * NS_PER_S, fail)
+    error = ZeroDivisionError if failing else TaskError
+    with pytest.raises(error):
+        Tasks(agenda).run(work, limit_ns=3 * NS_PER_S)
+    assert undone == [5]
+
+
+def test_the_least_wait_lets_time_pass() -> None:
+    agenda = Agenda()
+    Tasks(agenda).run(lambda: new_event().wait(1e-16))
+    assert agenda.now == 1
 
 
 def test_what_nobody_will_ever_end_is_an_error() -> None:

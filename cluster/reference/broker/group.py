@@ -12,6 +12,7 @@ from enum import Enum
 
 from kio.schema.errors import ErrorCode
 
+from cluster.reference.bugs import Bug
 from cluster.reference.machine import Asker, CancelTimer, Effect, Nanoseconds, Reply, SetTimer
 from cluster.reference.messages.clients import (
     HeartbeatRequest,
@@ -63,11 +64,13 @@ class Group:
 
     Attributes:
         delay_ns: How long the first generation waits for more members.
+        bugs: Those that are switched on.
         pending: Ids that were told, and have not joined yet (KIP-394).
     """
 
     name: str
     delay_ns: Nanoseconds = 0
+    bugs: tuple[Bug, ...] = ()
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str = ""
@@ -107,7 +110,8 @@ class Group:
         if self.state is GroupState.COMPLETING and asked.member_id == self.leader:
             brought = {each.member_id: each.assignment for each in asked.assignments}
             for each in self.members.values():
-                each.assignment = brought.get(each.member_id, b"")
+                owner = self.leader if Bug.ONE_ASSIGNMENT_FOR_ALL in self.bugs else each.member_id
+                each.assignment = brought.get(owner, b"")
             self.state = GroupState.STABLE
             yield CancelTimer(timer=self._timer("rebalance"))
         if self.state is GroupState.STABLE:

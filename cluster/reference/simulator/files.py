@@ -2,8 +2,11 @@
 
 import errno
 import os
+import re
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from cluster.reference.process.journal import SERVER_LOG, STATE_CHANGE_LOG, STATE_CHANGES
@@ -11,9 +14,11 @@ from cluster.reference.simulator.clock import WALL_CLOCK_S
 from cluster.reference.simulator.host import Host
 
 _DATA, _LOGS = "data", "logs"
+_SAID = (SERVER_LOG, STATE_CHANGE_LOG)
+_WILD = {"**/": "(?:[^/]+/)*", "*": "[^/]*"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class MachineFiles:
     """Implements `cluster.protocol.Disk`: `data/...` is the disk, `logs/...` what was said.
 
@@ -22,14 +27,16 @@ class MachineFiles:
     """
 
     host: Host
+    _texts: dict[str, bytearray] = field(
+        default_factory=lambda: {name: bytearray() for name in _SAID}
+    )
+    _heard: int = 0
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files whose path matches, in order."""
+        """Return the files whose path matches (`*`, `**`), in order."""
         there = [f"{_DATA}/{path}" for path in self.host.disk.paths()]
-        there += [f"{_LOGS}/{name}" for name in _said(self.host)]
-        wanted = pattern.removeprefix("**/")
-        paths = sorted(map(PurePosixPath, there))
-        return [path for path in paths if wanted == "*" or path.match(wanted)]
+        there += [f"{_LOGS}/{name}" for name in _SAID]
+        return sorted(map(PurePosixPath, filter(_matching(pattern).fullmatch, there)))
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
@@ -38,8 +45,8 @@ class MachineFiles:
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
         folder, _, rest = str(path).partition("/")
-        if folder == _LOGS and rest in (said := _said(self.host)):
-            found = said[rest].encode()
+        if folder == _LOGS and rest in _SAID:
+            found = bytes(self._said()[rest])
         elif folder == _DATA:
             found = self.host.disk.read(rest)
         else:
@@ -64,40 +71,42 @@ class MachineFiles:
             if each == own or each.startswith(f"{own}/"):
                 self.host.disk.remove(each)
 
+    def copy_to(self, folder: Path) -> None:
+        """Write all of them into a node's folder; what it lost goes there, too.
+
+        Args:
+            folder: `RunPaths.node(node)`.
+        """
+        data, there = folder / _DATA, set(self.host.disk.paths())
+        for file in [each for each in data.rglob("*") if each.is_file()]:
+            if file.relative_to(data).as_posix() not in there:
+                file.unlink()
+        for path in self.files():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(self.read(path))
+
     def _own(self, path: PurePosixPath | str) -> str:
         folder, _, rest = str(path).partition("/")
         if folder != _DATA:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
         return rest
 
-
-def collect_disk(host: Host, folder: Path) -> None:
-    """Write what a machine holds into a node's folder as it is now; what it lost goes there, too.
-
-    Args:
-        host: The machine.
-        folder: `RunPaths.node(node)`.
-    """
-    data, there = folder / _DATA, set(host.disk.paths())
-    for file in [each for each in data.rglob("*") if each.is_file()]:
-        if file.relative_to(data).as_posix() not in there:
-            file.unlink()
-    for path in there:
-        place = data / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(host.disk.read(path))
-    logs = folder / _LOGS
-    logs.mkdir(parents=True, exist_ok=True)
-    for name, text in _said(host).items():
-        (logs / name).write_text(text, encoding="utf-8")
+    def _said(self) -> Mapping[str, bytearray]:
+        """Return the logs, with what was said since they were looked at."""
+        said = self.host.said
+        for at_ns, text in said[self._heard :]:
+            name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
+            self._texts[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
+        self._heard = len(said)
+        return self._texts
 
 
-def _said(host: Host) -> dict[str, str]:
-    lines: dict[str, list[str]] = {SERVER_LOG: [], STATE_CHANGE_LOG: []}
-    for at_ns, text in host.said:
-        name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
-        lines[name].append(f"[{_stamp(at_ns)}] INFO {text}\n")
-    return {name: "".join(said) for name, said in lines.items()}
+@lru_cache
+def _matching(pattern: str) -> re.Pattern[str]:
+    """Return what the paths match that `Path.glob` finds by a pattern."""
+    words = re.split(r"(\*\*/|\*)", pattern)
+    return re.compile("".join(_WILD.get(word, re.escape(word)) for word in words))
 
 
 def _stamp(at_ns: int) -> str:
