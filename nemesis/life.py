@@ -17,7 +17,7 @@ from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
 from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
-from nemesis.undo import Reassign
+from nemesis.undo import Reassign, Unshape
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
 
@@ -225,6 +225,7 @@ class Life:
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
         fault = make(aim, self._site)
+        self._claim_shaped(fault)
         self._claim_moved(fault)
         about = fault.place if isinstance(fault, OfPartition) else place
         spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
@@ -236,6 +237,12 @@ class Life:
         if not isinstance(self._target, Named):
             aspect = KINDS[self.scheduled.kind].aspect
             self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
+
+    def _claim_shaped(self, fault: Fault) -> None:
+        """Have no other fault shape the same links, where this one does so beside other things."""
+        shapes = any(isinstance(each, Unshape) for each in fault.undo())
+        if shapes and not isinstance(self._target, Named):
+            self._book.claims.claim(self.scheduled.fault_id, fault.targets, Aspect.QUALITY)
 
     def _claim_moved(self, fault: Fault) -> None:
         """Have no other fault move the same partitions, as long as this one can move them back."""

@@ -14,13 +14,16 @@ from random import Random
 from nemesis.decks import Targets, kind_deck
 from nemesis.registry import KINDS, Kind
 from nemesis.schedule import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
+from nemesis.targets import QUORUM_VOTERS
 from nemesis.virtual import SETTLE_S, VIRTUAL_KINDS
 from results.record.plan import Plan
 
 LONG, QUICK = 0, 1
 _QUICKEST_S, _QUICK_S = 0.05, 1.0
 _ONLY_LONG = frozenset(
-    name for name, kind in VIRTUAL_KINDS.items() if kind.when_whole or "all" in kind.aims
+    name
+    for name, kind in VIRTUAL_KINDS.items()
+    if kind.when_whole or {"all", QUORUM_VOTERS} & {*kind.aims}
 )
 
 

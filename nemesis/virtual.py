@@ -1,9 +1,8 @@
 """The kinds of faults that can be played in virtual time: those of `registry`, and of its own.
 
-Names are those of real hosts where the meaning is. A disk that is slow, and an election whose
-voters die after their vote, have no counterpart there yet; a clock that drifts is a node's only
-one, by which its timers go, while on real hosts it is the wall clock. Nodes start within a moment,
-so that nothing needs the seconds that Kafka takes.
+Names are those of real hosts where the meaning is. A disk that is slow has no counterpart there
+yet; a clock that drifts is a node's only one, by which its timers go, while on real hosts it is the
+wall clock. Nodes start within a moment, so that nothing needs the seconds that Kafka takes.
 """
 
 from collections.abc import Mapping
@@ -33,14 +32,8 @@ VIRTUAL_KINDS: Mapping[str, Kind] = {
         for name in _AS_ON_REAL_HOSTS
     },
     "slow-disk": Kind(family="disk", make=_only_simulated, settle_s=SETTLE_S, aspect=Aspect.DISK),
-    "disputed-election": Kind(
-        family="leadership",
-        make=_only_simulated,
-        settle_s=4 * SETTLE_S,
-        aims=("all",),
-        only=("all",),
-        least_nodes=3,
-        suits=lambda plan: plan.nodes > 2,  # noqa: PLR2004 - two candidates and a voter
+    "disputed-election": replace(
+        KINDS["disputed-election"], settle_s=4 * SETTLE_S, needs=frozenset(), dealt=True
     ),
 }
 VIRTUAL_FAMILIES = tuple(dict.fromkeys(kind.family for kind in VIRTUAL_KINDS.values()))

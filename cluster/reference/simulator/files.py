@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from cluster.reference.process.journal import SERVER_LOG, STATE_CHANGE_LOG, STATE_CHANGES
@@ -22,29 +22,34 @@ class MachineFiles:
     """
 
     host: Host
+    _logs: "_Logs" = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with logs in which nothing is written yet."""
+        object.__setattr__(self, "_logs", _Logs(self.host))
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
         """Return the files whose path matches, in order."""
         there = [f"{_DATA}/{path}" for path in self.host.disk.paths()]
-        there += [f"{_LOGS}/{name}" for name in _said(self.host)]
+        there += [f"{_LOGS}/{name}" for name in self._logs.written()]
         wanted = pattern.removeprefix("**/")
         paths = sorted(map(PurePosixPath, there))
         return [path for path in paths if wanted == "*" or path.match(wanted)]
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
-        return len(self.read(path))
+        log = self._log(path)
+        return len(self.read(path) if log is None else log)
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
+        log, end = self._log(path), None if size < 0 else at + size
+        if log is not None:
+            return bytes(log[at:end])
         folder, _, rest = str(path).partition("/")
-        if folder == _LOGS and rest in (said := _said(self.host)):
-            found = said[rest].encode()
-        elif folder == _DATA:
-            found = self.host.disk.read(rest)
-        else:
+        if folder != _DATA:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return found[at:] if size < 0 else found[at : at + size]
+        return self.host.disk.read(rest)[at:end]
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk that may exist; what lies around them stays."""
@@ -63,6 +68,10 @@ class MachineFiles:
         for each in self.host.disk.paths():
             if each == own or each.startswith(f"{own}/"):
                 self.host.disk.remove(each)
+
+    def _log(self, path: PurePosixPath | str) -> bytearray | None:
+        folder, _, name = str(path).partition("/")
+        return self._logs.written().get(name) if folder == _LOGS else None
 
     def _own(self, path: PurePosixPath | str) -> str:
         folder, _, rest = str(path).partition("/")
@@ -88,16 +97,30 @@ def collect_disk(host: Host, folder: Path) -> None:
         place.write_bytes(host.disk.read(path))
     logs = folder / _LOGS
     logs.mkdir(parents=True, exist_ok=True)
-    for name, text in _said(host).items():
-        (logs / name).write_text(text, encoding="utf-8")
+    for name, text in _Logs(host).written().items():
+        (logs / name).write_bytes(text)
 
 
-def _said(host: Host) -> dict[str, str]:
-    lines: dict[str, list[str]] = {SERVER_LOG: [], STATE_CHANGE_LOG: []}
-    for at_ns, text in host.said:
-        name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
-        lines[name].append(f"[{_stamp(at_ns)}] INFO {text}\n")
-    return {name: "".join(said) for name, said in lines.items()}
+class _Logs:
+    """The log files of a machine; each line that was said is written once.
+
+    Args:
+        host: Whose.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._files = {SERVER_LOG: bytearray(), STATE_CHANGE_LOG: bytearray()}
+        self._lines = 0
+
+    def written(self) -> dict[str, bytearray]:
+        """Return the files by name, as they are now; nobody else may change them."""
+        said = self._host.said
+        for at_ns, text in said[self._lines :] if len(said) > self._lines else ():
+            name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
+            self._files[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
+        self._lines = len(said)
+        return self._files
 
 
 def _stamp(at_ns: int) -> str:

@@ -35,6 +35,10 @@ class _Machine:
     settings: Settings = field(default_factory=Settings)
     codes: dict[int, int] = field(default_factory=dict)
     """Exit codes, or minus a signal, by incarnation."""
+    files: MachineFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = MachineFiles(self.host)
 
 
 class SimulatedMachines:
@@ -124,7 +128,7 @@ class SimulatedMachines:
 
     def disk(self, node: str) -> Disk:
         """Return the files of a machine: `data` and `logs` in its node's folder."""
-        return MachineFiles(self.host(node))
+        return self._machines[node].files
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Put what was prepared in the node's folder on its machine."""

@@ -43,7 +43,9 @@ class Waiters:
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
-            self._agenda.after(max(0, round(timeout * _NS_PER_S)), here.give_up)
+            # At least a nanosecond, or whoever waits for the rest of one waits for ever.
+            least_ns = 1 if timeout > 0 else 0
+            self._agenda.after(max(least_ns, round(timeout * _NS_PER_S)), here.give_up)
         here.sleep()
         return here.woken
 
