@@ -19,9 +19,11 @@ class MachineFiles:
 
     Attributes:
         host: Whose.
+        folder: What was prepared for it, such as its settings.
     """
 
     host: Host
+    folder: Path
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
         """Return the files whose path matches, in order."""
@@ -33,18 +35,22 @@ class MachineFiles:
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
-        return len(self.read(path))
+        return len(self._whole(path))
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
+        found = self._whole(path)
+        return bytes(found[at:] if size < 0 else found[at : at + size])
+
+    def _whole(self, path: PurePosixPath | str) -> bytes | bytearray:
         folder, _, rest = str(path).partition("/")
         if folder == _LOGS and rest in (said := _said(self.host)):
-            found = said[rest].encode()
-        elif folder == _DATA:
-            found = self.host.disk.read(rest)
-        else:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return found[at:] if size < 0 else found[at : at + size]
+            return said[rest]
+        if folder == _DATA:
+            return self.host.disk.read(rest)
+        if not rest:
+            return (self.folder / folder).read_bytes()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk that may exist; what lies around them stays."""
@@ -89,15 +95,19 @@ def collect_disk(host: Host, folder: Path) -> None:
     logs = folder / _LOGS
     logs.mkdir(parents=True, exist_ok=True)
     for name, text in _said(host).items():
-        (logs / name).write_text(text, encoding="utf-8")
+        (logs / name).write_bytes(text)
 
 
-def _said(host: Host) -> dict[str, str]:
-    lines: dict[str, list[str]] = {SERVER_LOG: [], STATE_CHANGE_LOG: []}
-    for at_ns, text in host.said:
+def _said(host: Host) -> dict[str, bytearray]:
+    """Return the logs; what was written before is kept, since they are read again and again."""
+    logs = host.logs
+    for name in (SERVER_LOG, STATE_CHANGE_LOG):
+        logs.setdefault(name, bytearray())
+    for at_ns, text in host.said[host.logged :]:
         name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
-        lines[name].append(f"[{_stamp(at_ns)}] INFO {text}\n")
-    return {name: "".join(said) for name, said in lines.items()}
+        logs[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
+    host.logged = len(host.said)
+    return logs
 
 
 def _stamp(at_ns: int) -> str:
