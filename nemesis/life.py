@@ -15,7 +15,7 @@ from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
 from nemesis.undo import Reassign, Unshape
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
@@ -49,6 +49,8 @@ class Book:
         claims: Who has which broker.
         seed: The run's.
         roster: Who there is, for targets by role; None: a script names its nodes.
+        waits: Whether a fault waits until no other has what it takes of its nodes, as dealt ones
+            do; otherwise it is refused then.
     """
 
     clock: RunClock
@@ -57,6 +59,7 @@ class Book:
     claims: Claims
     seed: int
     roster: Roster | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +268,7 @@ class Life:
             try:
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
                 self._check_there(nodes, view)
+                self._check_free(nodes)
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None
@@ -285,6 +289,12 @@ class Life:
         for node in nodes:
             if node not in registered or not broker_runs(self._site, node):
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
+
+    def _check_free(self, nodes: tuple[str, ...]) -> None:
+        """Refuse targets that another fault has, as long as it is waited for."""
+        aspect = KINDS[self.scheduled.kind].aspect
+        if self._book.waits and not self._book.claims.are_free(nodes, aspect):
+            raise NoTargetError(f"another fault has the {aspect} of {', '.join(nodes)}")
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

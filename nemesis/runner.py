@@ -85,6 +85,7 @@ class Nemesis:
     ) -> None:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
+        self._kind_of_hosts = plan.hosts
         network = Network(hosts) if isinstance(hosts, CanPartition) else None
         self._site = Site(
             cluster=cluster,
@@ -103,6 +104,7 @@ class Nemesis:
             claims=Claims(),
             seed=plan.seed,
             roster=self._roster,
+            waits=not schedule.overlapping,
         )
         self._lives = [
             Life(
@@ -173,7 +175,7 @@ class Nemesis:
         for life in lives:
             if pause_until(started_s + life.scheduled.at_s, stop):
                 return
-            if life.takes and not self._found_room(lives, stop):
+            if life.takes and self._schedule.spares and not self._found_room(lives, stop):
                 return
             self._heal_late(lives, stop)
             kind = KINDS[life.scheduled.kind]
@@ -182,7 +184,7 @@ class Nemesis:
                 lacking = ", ".join(unwhole(self._site)[:3]) or "every partition until just now"
                 life.skip(f"it takes what a replica has, and an ISR was not full: {lacking}")
                 continue
-            needed_s = life.scheduled.hold_s + kind.settle_s
+            needed_s = life.scheduled.hold_s + kind.settles_s(self._kind_of_hosts)
             if stopwatch_s() + needed_s > end_s:
                 life.skip("the faults ahead of it took so long that the main phase is too short")
                 continue

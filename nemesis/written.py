@@ -10,7 +10,6 @@ from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
 from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, QUORUM_VOTERS, Target, parse_target
 from nemesis.triggers import parse_trigger
-from nemesis.virtual import kinds_in
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
 
@@ -26,8 +25,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
     Raises:
         PlanError: One sentence on what is wrong with it, and what would do.
     """
-    if fault.kind not in kinds_in(plan):
-        kind_named(fault.kind)
+    kind_named(fault.kind)
     target = parse_target(fault.target, roster)
     if fault.when is not None:
         parse_trigger(fault.when, roster)
@@ -36,7 +34,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
 
 
 def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) -> Iterator[str]:
-    kind = kinds_in(plan)[fault.kind]
+    kind = kind_named(fault.kind)
     if plan.nodes < kind.least_nodes:
         yield f"needs {kind.least_nodes} nodes or more, and there are {plan.nodes}"
     if not kind.suits(plan):

@@ -15,7 +15,8 @@ from nemesis.claims import Claims
 from nemesis.effects import effect_to_json
 from nemesis.roster import Coordinated, roster_of
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from nemesis.targets import NoTargetError, parse_target, resolve_target
 from nemesis.virtual import VIRTUAL_KINDS as KINDS
 from results.record.clock import NS_PER_S

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from cluster.protocol import Ability
 from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
-from nemesis.schedule import (
-    FEW_FAMILIES,
-    MIN_HOLD_S,
-    Schedule,
-    ScheduledFault,
-    deal_schedule,
-    played_families,
-    unsupported,
-)
+from nemesis.schedule import FEW_FAMILIES, Schedule, deal_schedule, played_families, unsupported
+from nemesis.scheduled import MIN_HOLD_S, ScheduledFault
 from nemesis.targets import parse_target
 from results.record.plan import NEMESIS_KINDS, Plan, PlanError
 from results.record.plan_parts import PlannedFault

@@ -16,7 +16,7 @@ from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.session import as_simulated
 from nemesis.overlaps import LONG, QUICK, deal_overlapping
-from nemesis.schedule import MIN_HOLD_S
+from nemesis.scheduled import MIN_HOLD_S
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, plan_from

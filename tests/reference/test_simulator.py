@@ -27,7 +27,8 @@ from cluster.reference.machine import (
 )
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted, Host
-from cluster.reference.simulator.network import MS, Badness, Latency
+from cluster.reference.simulator.badness import MS, Badness
+from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import NS_PER_S, Simulation
 
 QUIET = Latency(slow_share=0, mean_life_s=None)

@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cluster.reference.process.journal import SERVER_LOG, STATE_CHANGE_LOG, STATE_CHANGES
@@ -19,37 +19,38 @@ class MachineFiles:
 
     Attributes:
         host: Whose.
+        folder: What was prepared for it, such as its settings.
     """
 
     host: Host
-    _logs: "_Logs" = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with logs in which nothing is written yet."""
-        object.__setattr__(self, "_logs", _Logs(self.host))
+    folder: Path
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
         """Return the files whose path matches, in order."""
         there = [f"{_DATA}/{path}" for path in self.host.disk.paths()]
-        there += [f"{_LOGS}/{name}" for name in self._logs.written()]
+        there += [f"{_LOGS}/{name}" for name in _said(self.host)]
         wanted = pattern.removeprefix("**/")
         paths = sorted(map(PurePosixPath, there))
         return [path for path in paths if wanted == "*" or path.match(wanted)]
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
-        log = self._log(path)
-        return len(self.read(path) if log is None else log)
+        return len(self._whole(path))
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
-        log, end = self._log(path), None if size < 0 else at + size
-        if log is not None:
-            return bytes(log[at:end])
+        found = self._whole(path)
+        return bytes(found[at:] if size < 0 else found[at : at + size])
+
+    def _whole(self, path: PurePosixPath | str) -> bytes | bytearray:
         folder, _, rest = str(path).partition("/")
-        if folder != _DATA:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return self.host.disk.read(rest)[at:end]
+        if folder == _LOGS and rest in (said := _said(self.host)):
+            return said[rest]
+        if folder == _DATA:
+            return self.host.disk.read(rest)
+        if not rest:
+            return (self.folder / folder).read_bytes()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk that may exist; what lies around them stays."""
@@ -68,10 +69,6 @@ class MachineFiles:
         for each in self.host.disk.paths():
             if each == own or each.startswith(f"{own}/"):
                 self.host.disk.remove(each)
-
-    def _log(self, path: PurePosixPath | str) -> bytearray | None:
-        folder, _, name = str(path).partition("/")
-        return self._logs.written().get(name) if folder == _LOGS else None
 
     def _own(self, path: PurePosixPath | str) -> str:
         folder, _, rest = str(path).partition("/")
@@ -97,30 +94,20 @@ def collect_disk(host: Host, folder: Path) -> None:
         place.write_bytes(host.disk.read(path))
     logs = folder / _LOGS
     logs.mkdir(parents=True, exist_ok=True)
-    for name, text in _Logs(host).written().items():
+    for name, text in _said(host).items():
         (logs / name).write_bytes(text)
 
 
-class _Logs:
-    """The log files of a machine; each line that was said is written once.
-
-    Args:
-        host: Whose.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._files = {SERVER_LOG: bytearray(), STATE_CHANGE_LOG: bytearray()}
-        self._lines = 0
-
-    def written(self) -> dict[str, bytearray]:
-        """Return the files by name, as they are now; nobody else may change them."""
-        said = self._host.said
-        for at_ns, text in said[self._lines :] if len(said) > self._lines else ():
-            name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
-            self._files[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
-        self._lines = len(said)
-        return self._files
+def _said(host: Host) -> dict[str, bytearray]:
+    """Return the logs; what was written before is kept, since they are read again and again."""
+    logs = host.logs
+    for name in (SERVER_LOG, STATE_CHANGE_LOG):
+        logs.setdefault(name, bytearray())
+    for at_ns, text in host.said[host.logged :]:
+        name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
+        logs[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
+    host.logged = len(host.said)
+    return logs
 
 
 def _stamp(at_ns: int) -> str:
