@@ -101,16 +101,16 @@ class VoterStruck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputedElectionEffect:
-    """Elections whose voters do not live long.
+    """Elections over slow links, whose voters do not live long.
 
     Attributes:
         struck: In order, until this was measured.
-        slow: The links between them; None: these hosts cannot make links slow.
+        slow: The links between them.
     """
 
     took_s: float
     struck: tuple[VoterStruck, ...]
-    slow: QualityEffect | None = None
+    slow: QualityEffect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

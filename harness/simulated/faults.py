@@ -13,7 +13,6 @@ from cluster.files.batches import read_segment
 from cluster.protocol import ClusterError, Link
 from cluster.reference.simulator.network import Network
 from harness.simulated.cluster import SimulatedCluster
-from harness.simulated.elections import DisputedElection
 from harness.simulated.errands import until
 from harness.simulated.slowness import DriftingClock, SlowDisk
 from nemesis.broker_effects import (
@@ -101,8 +100,6 @@ def deed_of(aim: Aim, cluster: SimulatedCluster) -> Deed:
             return SlowDisk(aim.targets, aim.rng, cluster)
         case "clock-drift":
             return DriftingClock(aim.targets, aim.rng, cluster)
-        case "disputed-election":
-            return DisputedElection(aim.targets, aim.rng, cluster)
         case kind if kind in _OF_PROCESSES:
             return _OF_PROCESSES[kind](aim, cluster)
         case _:

@@ -245,6 +245,13 @@ def _followed(before: Seen, looks: Sequence[Seen]) -> bool:
     return another and now["epoch"] > before["epoch"] and not now["brokers"]
 
 
+def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether more lives than before ended without a word after a vote, and another began."""
+    now = looks[-1]
+    died = [node for node, seen in now.items() if seen["died"] > before[node]["died"]]
+    return bool(died) and all(now[node]["brokers"] != before[node]["brokers"] for node in died)
+
+
 _FILES = "files"
 PROOFS: dict[str, Proof] = {
     "isolate": _cut(dict.fromkeys(AROUND, is_dead)),
@@ -292,6 +299,14 @@ PROOFS: dict[str, Proof] = {
     "controller-failover": Proof(witness="quorum", shows=_followed, gone=_another),
     "unclean-election": Proof(
         witness="elections", shows=_led_by_who_was_behind, gone=_assigned_again, from_start=True
+    ),
+    "disputed-election": Proof(
+        witness="voters",
+        shows=_voters_restarted_after_votes,
+        gone=lambda before, after: (
+            after.keys() == before.keys() and all(_one(now["brokers"]) for now in after.values())
+        ),
+        lasts=False,
     ),
     "topic-churn": Proof(
         witness="topics",
