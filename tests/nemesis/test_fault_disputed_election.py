@@ -1,0 +1,310 @@
+"""The fault `disputed-election` on the reference cluster in virtual time."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from rich.console import Console
+
+from checkers.run import judge_runs
+from cluster.files.quorum_log import quorum_votes
+from cluster.kafka.cluster import KafkaCluster
+from cluster.protocol import ClusterError, ProcessId
+from cluster.reference.bugs import Bug
+from cluster.reference.simulator.machines import SimulatedMachines
+from harness.interrupt import Interrupts
+from harness.simulated.session import collect_simulated
+from harness.simulated.world import SimulatedWorld
+from harness.stage import live
+from harness.world import world_of
+from nemesis.disputed_election import DisputedElection
+from nemesis.ledger import open_entries
+from nemesis.life import FaultPhase
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.runner import Nemesis
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
+from nemesis.sweep import HealReport
+from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan, plan_from
+from results.record.runtime import new_event, start
+from results.record.stream import read_stream
+from tests.nemesis.conftest import World
+
+T = TypeVar("T")
+VOTERS = {"reference": ("n1", "n2", "n3"), "reference:controllers": ("n101", "n102", "n103")}
+
+
+class Lab:
+    """A cluster in virtual time, without clients.
+
+    Args:
+        plan: Of the cluster.
+        paths: Where its record goes.
+        cluster, hosts: Started.
+    """
+
+    def __init__(
+        self, plan: Plan, paths: RunPaths, cluster: KafkaCluster, hosts: SimulatedMachines
+    ) -> None:
+        self.plan, self.paths, self.cluster, self.hosts = plan, paths, cluster, hosts
+        self.voters = VOTERS[plan.system]
+
+    def nemesis(self, hold_s: float) -> Nemesis:
+        """Return a nemesis with one disputed election."""
+        fault = ScheduledFault(
+            fault_id=1, at_s=0, kind="disputed-election", target="quorum-voters", hold_s=hold_s
+        )
+        return Nemesis(
+            plan=self.plan,
+            schedule=Schedule(faults=(fault,), overlapping=True),
+            cluster=self.cluster,
+            hosts=self.hosts,
+            clock=RunClock.starting_now(),
+            paths=self.paths,
+        )
+
+    def site(self) -> Site:
+        """Return what a single fault works upon."""
+        return Site(
+            cluster=self.cluster,
+            network=None,
+            state_of=self.hosts.state_of,
+            hosts=self.hosts,
+            disk_of=self.hosts.disk,
+            controllers=tuple(self.cluster.controllers),
+        )
+
+    def round_trips_ms(self) -> list[float]:
+        """Return the fastest round trip of each link between voters."""
+        links = [(one, other) for one in self.voters for other in self.voters if one != other]
+        return [min(each.round_trip_ms) for each in self.hosts.measure(links).values()]
+
+    def is_whole(self) -> bool:
+        """Tell whether every voter runs and is back."""
+        return all(map(self.cluster.is_back, self.voters))
+
+
+def in_lab(tmp_path: Path, deed: Callable[[Lab], T], *, system: str = "reference") -> T:
+    """Start a cluster in virtual time, and do something to it."""
+    plan = plan_from({"system": system, "hosts": "simulated", "seed": 3, "time_limit_s": 600})
+    paths, done = RunPaths(tmp_path / "log" / "20261121T120000Z-0"), list[T]()
+    paths.live.mkdir(parents=True)
+    world = SimulatedWorld(plan)
+
+    def life() -> None:
+        hosts = world.hosts(plan, paths)
+        assert isinstance(hosts, SimulatedMachines)
+        hosts.up()
+        cluster = world.cluster(plan, hosts, paths, say=lambda _: None)
+        cluster.start()
+        wait_until(cluster.view, timeout_s=30, what="a view")
+        done.append(deed(Lab(plan, paths, cluster, hosts)))
+        cluster.close()
+        hosts.down()
+
+    world.play(life)
+    return done[0]
+
+
+def is_held(nemesis: Nemesis) -> bool:
+    """Tell whether the fault's effect was confirmed, and is not yet healed."""
+    return [each.phase for each in nemesis.in_force()] == [FaultPhase.HELD]
+
+
+def row_of(paths: RunPaths) -> dict[str, Any]:
+    """Return the fault's last row."""
+    batches = read_stream(paths.live / "faults.nemesis.arrows")
+    found: dict[str, Any] = [row for batch in batches for row in batch.to_pylist()][-1]
+    return found
+
+
+@pytest.mark.parametrize("system", VOTERS)
+def test_voters_die_after_their_votes_over_slow_links_and_all_is_mended(
+    tmp_path: Path, system: str
+) -> None:
+    def deed(lab: Lab) -> None:
+        before = {node: lab.cluster.incarnation(node) for node in lab.cluster.nodes}
+        quick_ms, nemesis = lab.round_trips_ms(), lab.nemesis(hold_s=6)
+        task = start(lambda: nemesis.run(new_event()), "nemesis", awaited=True)
+        wait_until(lambda: is_held(nemesis), timeout_s=60, what="the effect")
+        slow_ms = lab.round_trips_ms()
+        task.result()
+        nemesis.close()
+        assert max(quick_ms) < 5 <= min(slow_ms)
+        assert max(lab.round_trips_ms()) < 5
+        assert lab.is_whole()
+        apart = [node for node in lab.cluster.nodes if node not in lab.voters]
+        assert all(lab.cluster.incarnation(node) == before[node] for node in apart)
+        _check_struck(lab, json.loads(row_of(lab.paths)["effect"]))
+        assert open_entries(lab.paths.ledger) == ()
+
+    in_lab(tmp_path, deed, system=system)
+    row = row_of(RunPaths(tmp_path / "log" / "20261121T120000Z-0"))
+    assert set(row["targets"]) == set(VOTERS[system])
+    assert row["healed_ns"] > row["confirmed_ns"] > row["requested_ns"]
+
+
+def _check_struck(lab: Lab, effect: dict[str, Any]) -> None:
+    """See in each voter's own log that it had voted, and said nothing more in that life."""
+    assert effect["struck"]
+    for each in effect["struck"]:
+        said = lab.hosts.disk(each["node"]).read("logs/server.log").decode().splitlines()
+        lives = "\n".join(said).split("Starting as ")
+        votes = [
+            [(vote.epoch, f"n{vote.voted_for}") for vote in quorum_votes(life.splitlines())]
+            for life in lives[:-1]
+        ]
+        assert any((each["epoch"], each["voted_for"]) in life for life in votes)
+    assert {link["sender"] for link in effect["slow"]["links"]} == set(lab.voters)
+
+
+def test_it_is_healed_whenever_its_run_is_cut_short(tmp_path: Path) -> None:
+    moments_s = [0.01, 0.2, 0.6, *(1.2 + 0.37 * at for at in range(10))]
+
+    def cut_short(lab: Lab, after_s: float) -> HealReport:
+        nemesis, stop = lab.nemesis(hold_s=500), new_event()
+        task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
+        pause_until(stopwatch_s() + after_s)
+        stop.set()
+        task.result()
+        report = nemesis.heal_all()
+        nemesis.close()
+        return report
+
+    def deed(lab: Lab) -> None:
+        lives = lab.cluster.lives()
+        for after_s in moments_s:
+            report = cut_short(lab, after_s)
+            assert report.healed, (after_s, report.failed)
+            assert lab.is_whole(), after_s
+            assert max(lab.round_trips_ms()) < 5, after_s
+            assert open_entries(lab.paths.ledger) == (), after_s
+            now = lab.cluster.lives()
+            pause_until(stopwatch_s() + 10)
+            assert lab.cluster.lives() == now, "somebody still strikes"
+        assert lab.cluster.lives() > lives + len(moments_s)
+
+    in_lab(tmp_path, deed)
+
+
+class _Stubborn:
+    """Refuses the first starts of nodes."""
+
+    def __init__(self, cluster: KafkaCluster, refusals: int) -> None:
+        self._start, self._left = cluster.start_node, refusals
+
+    def __call__(self, node: str) -> ProcessId:
+        self._left -= 1
+        if self._left >= 0:
+            raise ClusterError("the machine is on fire")
+        return self._start(node)
+
+
+def test_a_voter_that_does_not_start_at_once_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deed(lab: Lab) -> None:
+        monkeypatch.setattr(lab.cluster, "start_node", _Stubborn(lab.cluster, 7))
+        with struck(lab) as fault:
+            assert fault.confirm(Patience(limit_s=10))
+        assert lab.is_whole()
+
+    in_lab(tmp_path, deed)
+
+
+def test_voters_that_never_start_are_said_to_and_started_by_the_heal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemesis.disputed_election.STRUCK_LIMIT_S", 10)
+
+    def deed(lab: Lab) -> None:
+        start_node = lab.cluster.start_node
+        with struck(lab) as fault:
+            monkeypatch.setattr(lab.cluster, "start_node", _Stubborn(lab.cluster, 10_000))
+            with pytest.raises(ClusterError, match=r"could not be started again: .* on fire"):
+                fault.confirm(Patience(limit_s=10))
+            monkeypatch.setattr(lab.cluster, "start_node", start_node)
+        assert lab.is_whole()
+
+    in_lab(tmp_path, deed)
+
+
+@contextmanager
+def struck(lab: Lab) -> Iterator[DisputedElection]:
+    """Inject a fault, and see it healed in the end."""
+    aim = Aim(fault_id=1, targets=lab.voters, rng=Random(1))
+    fault = DisputedElection(aim, lab.site())
+    fault.inject()
+    yield fault
+    fault.heal()
+    fault.heal()
+    assert fault.confirm_healed(Patience(limit_s=60))
+
+
+def test_nothing_is_done_once_the_main_phase_is_over(tmp_path: Path) -> None:
+    def deed(lab: Lab) -> None:
+        over = new_event()
+        over.set()
+        aim = Aim(fault_id=1, targets=lab.voters, rng=Random(1), stop=over)
+        fault, lives = DisputedElection(aim, lab.site()), lab.cluster.lives()
+        fault.inject()
+        pause_until(stopwatch_s() + 20)
+        assert lab.cluster.lives() == lives
+        fault.heal()
+        assert fault.confirm_healed(Patience(limit_s=60))
+
+    in_lab(tmp_path, deed)
+
+
+def refusal(site: Site, targets: Sequence[str]) -> str:
+    with pytest.raises(ClusterError) as refused:
+        DisputedElection(Aim(fault_id=1, targets=tuple(targets), rng=Random(1)), site)
+    return str(refused.value)
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path, world: World) -> None:
+    def deed(lab: Lab) -> None:
+        assert "all who vote, n101, n102, n103; use" in refusal(lab.site(), lab.cluster.nodes)
+        assert "use the target quorum-voters" in refusal(lab.site(), lab.voters[:2])
+
+    in_lab(tmp_path / "lab", deed, system="reference:controllers")
+    assert "logs of this cluster's nodes are not at hand" in refusal(
+        world.site(), world.cluster.nodes
+    )
+
+
+@pytest.mark.everything
+def test_a_vote_that_is_not_kept_is_found(tmp_path: Path) -> None:
+    bug, found = Bug.VOTE_NOT_PERSISTED, list[str]()
+    for seed in (1, 2, 3):
+        root = tmp_path / "log" / f"20261121T12000{seed}Z-{seed}"
+        found += played(root, seed=seed, bug=bug.value)
+    assert bug.anomaly in found
+    assert not played(tmp_path / "log" / "20261121T120009Z-1", seed=1)
+
+
+def played(root: Path, **settings: object) -> list[str]:
+    """Play a run in virtual time; return the anomalies that are against the contract."""
+    fault = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}
+    plan = plan_from({
+        "system": "reference:controllers", "hosts": "simulated", "rate": 20, "topics": 1,
+        "partitions": 1, "time_limit_s": 40, "faults": [fault], **settings,
+    })  # fmt: skip
+    paths, world = RunPaths(root), world_of(plan)
+    paths.live.mkdir(parents=True)
+    paths.plan.write_text(dump_plan(plan))
+    collect_simulated(paths)
+    interrupts = Interrupts(world.event)
+    live(
+        plan, paths, RunClock(start_ns=0), world=world, console=Console(quiet=True),
+        interrupts=interrupts,
+    )  # fmt: skip
+    verdict = judge_runs([paths.root], engine="local")[0]
+    assert verdict.checked["double-vote"]
+    return [name for name, told in verdict.anomalies.items() if told.trusted]
