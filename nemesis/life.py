@@ -285,9 +285,13 @@ class Life:
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
         """Refuse targets that another fault has, as long as it is waited for."""
+        if not self._book.waits:
+            return
         aspect = KINDS[self.scheduled.kind].aspect
-        if self._book.waits and not self._book.claims.are_free(nodes, aspect):
-            raise NoTargetError(f"another fault has the {aspect} of {', '.join(nodes)}")
+        # Links around two nodes have those between them in common.
+        concerned = tuple(self._site.cluster.nodes) if aspect is Aspect.QUALITY else nodes
+        if not self._book.claims.are_free(concerned, aspect):
+            raise NoTargetError(f"another fault has the {aspect} of {', '.join(concerned)}")
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

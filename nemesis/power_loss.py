@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
-from cluster.protocol import CanKill, CanLosePower, ClusterError, Disk, PowerCut
+from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Disk, PowerCut
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import PowerLossEffect, ReplicaCut
@@ -94,9 +94,10 @@ class PowerLoss:
                 place: {each: disk.read(each) for each in segments(disk, folder)}
                 for place, folder in sorted(replica_folders(disk))
             }
+            if isinstance(self._cluster, CanExcuse):
+                self._cluster.excuse_end(node)
             left = hosts.lose_power(node)
-            # It ended because of us, and nobody shall take it for a failure of the run.
-            self._cluster.kill_node(node)
+            self._cluster.kill_node(node)  # Of whom it shall be known that it is gone.
             self._cuts += [_cut_by_power(place, log, left) for place, log in logs.items()]
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from cluster.files.quorum_log import LoggedVote, quorum_votes
 from cluster.protocol import ClusterError, Link
-from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.badness import MS, Badness
+from cluster.reference.simulator.host import Host
 from harness.simulated.cluster import SimulatedCluster
 from harness.simulated.errands import Errand, Steps, until
 from nemesis.broker_effects import BackEffect, ProcessChange

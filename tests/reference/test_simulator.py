@@ -25,9 +25,9 @@ from cluster.reference.machine import (
     Say,
     SetTimer,
 )
+from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted, Host
-from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import NS_PER_S, Simulation
 
