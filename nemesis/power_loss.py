@@ -49,7 +49,8 @@ class PowerLoss:
     Args:
         aim: Which fault this is.
         site: Its cluster's brokers are killed, their logs cut.
-        places: The partitions whose logs are cut; None: all that the node has.
+        places: The partitions whose logs are cut, and no other, on any hosts; None: all that the
+            node has.
     """
 
     links = ()
@@ -62,7 +63,8 @@ class PowerLoss:
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
-        self._hosts = site.hosts
+        hosts = site.hosts if places is None else None
+        self._power = hosts if hosts is not None and isinstance(hosts, CanLosePower) else None
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._places = places
         self._cuts: list[ReplicaCut] = []
@@ -75,8 +77,8 @@ class PowerLoss:
     def inject(self) -> None:
         """Turn the machines off; or kill the brokers, and when all are gone, cut their logs."""
         self._started_s = stopwatch_s()
-        if self._places is None and isinstance(self._hosts, CanLosePower):
-            self._turn_off(self._hosts)
+        if self._power is not None:
+            self._turn_off(self._power)
             return
         for node in self.targets:
             self._cluster.kill_node(node)
