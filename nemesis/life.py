@@ -17,7 +17,7 @@ from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
 from nemesis.scheduled import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
-from nemesis.undo import Reassign, Unshape
+from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
 
@@ -228,7 +228,6 @@ class Life:
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
         fault = make(aim, self._site)
-        self._claim_shaped(fault)
         self._claim_moved(fault)
         about = fault.place if isinstance(fault, OfPartition) else place
         spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
@@ -238,14 +237,8 @@ class Life:
     def _claim(self, targets: tuple[str, ...]) -> None:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
-            aspect = KINDS[self.scheduled.kind].aspect
-            self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
-
-    def _claim_shaped(self, fault: Fault) -> None:
-        """Have no other fault shape the same links, where this one does so beside other things."""
-        shapes = any(isinstance(each, Unshape) for each in fault.undo())
-        if shapes and not isinstance(self._target, Named):
-            self._book.claims.claim(self.scheduled.fault_id, fault.targets, Aspect.QUALITY)
+            for aspect in KINDS[self.scheduled.kind].aspects:
+                self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
         """Have no other fault move the same partitions, as long as this one can move them back."""
@@ -292,9 +285,14 @@ class Life:
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
         """Refuse targets that another fault has, as long as it is waited for."""
-        aspect = KINDS[self.scheduled.kind].aspect
-        if self._book.waits and not self._book.claims.are_free(nodes, aspect):
-            raise NoTargetError(f"another fault has the {aspect} of {', '.join(nodes)}")
+        if not self._book.waits:
+            return
+        for aspect in KINDS[self.scheduled.kind].aspects:
+            # Links around two nodes have those between them in common.
+            others = tuple(self._site.cluster.nodes) if aspect is Aspect.QUALITY else ()
+            concerned = tuple(dict.fromkeys((*others, *nodes)))
+            if not self._book.claims.are_free(concerned, aspect):
+                raise NoTargetError(f"another fault has the {aspect} of {', '.join(concerned)}")
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
-from cluster.protocol import CanKill, CanLosePower, ClusterError, Disk, PowerCut
+from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Disk, PowerCut
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import PowerLossEffect, ReplicaCut
@@ -49,7 +49,8 @@ class PowerLoss:
     Args:
         aim: Which fault this is.
         site: Its cluster's brokers are killed, their logs cut.
-        places: The partitions whose logs are cut; None: all that the node has.
+        places: The partitions whose logs are cut, and no other, on any hosts; None: all that the
+            node has.
     """
 
     links = ()
@@ -62,7 +63,8 @@ class PowerLoss:
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
-        self._hosts = site.hosts
+        hosts = site.hosts if places is None else None
+        self._power = hosts if hosts is not None and isinstance(hosts, CanLosePower) else None
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._places = places
         self._cuts: list[ReplicaCut] = []
@@ -75,8 +77,8 @@ class PowerLoss:
     def inject(self) -> None:
         """Turn the machines off; or kill the brokers, and when all are gone, cut their logs."""
         self._started_s = stopwatch_s()
-        if self._places is None and isinstance(self._hosts, CanLosePower):
-            self._turn_off(self._hosts)
+        if self._power is not None:
+            self._turn_off(self._power)
             return
         for node in self.targets:
             self._cluster.kill_node(node)
@@ -94,9 +96,10 @@ class PowerLoss:
                 place: {each: disk.read(each) for each in segments(disk, folder)}
                 for place, folder in sorted(replica_folders(disk))
             }
+            if isinstance(self._cluster, CanExcuse):
+                self._cluster.excuse_end(node)
             left = hosts.lose_power(node)
-            # It ended because of us, and nobody shall take it for a failure of the run.
-            self._cluster.kill_node(node)
+            self._cluster.kill_node(node)  # Of whom it shall be known that it is gone.
             self._cuts += [_cut_by_power(place, log, left) for place, log in logs.items()]
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:

@@ -97,6 +97,12 @@ class Kind:
         return not self.by_hand or hosts == SIMULATED
 
     @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """All of a node that it takes in hand: who makes links bad has them beside the rest."""
+        shapes = (Aspect.QUALITY,) if Ability.SHAPE in self.needs else ()
+        return tuple(dict.fromkeys((self.aspect, *shapes)))
+
+    @property
     def takes(self) -> bool:
         """Whether its targets cannot be counted upon as long as it lasts."""
         return self.aspect in TAKING

@@ -8,6 +8,7 @@ import from here.
 """
 
 from cluster.protocol.brokers import (
+    CanExcuse,
     CanFindCoordinators,
     CanKill,
     CanMakeTopics,
@@ -55,6 +56,7 @@ __all__ = [
     "CLIENTS",
     "Ability",
     "CanAudit",
+    "CanExcuse",
     "CanFindCoordinators",
     "CanKill",
     "CanLimitDisk",

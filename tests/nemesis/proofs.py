@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nemesis.registry import KINDS
-
 Seen = Mapping[str, Any]
 Shows = Callable[[Seen, Sequence[Seen]], bool]
 
@@ -317,4 +315,3 @@ PROOFS: dict[str, Proof] = {
 
 OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
 """These need no broker to be proven, but machines only."""
-OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

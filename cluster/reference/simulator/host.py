@@ -7,9 +7,9 @@ from typing import Protocol
 
 from cluster.reference.machine import Effect, Event, Machine
 from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.badness import MS
 from cluster.reference.simulator.clock import NodeClock
 from cluster.reference.simulator.disk import SimulatedDisk
-from cluster.reference.simulator.badness import MS
 from cluster.reference.simulator.network import Network
 from cluster.reference.simulator.process import Process
 
