@@ -13,7 +13,7 @@ from rich.console import Console
 from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
 from cluster.kafka.cluster import KafkaCluster
-from cluster.protocol import ClusterError, ProcessId
+from cluster.protocol import Ability, ClusterError, ProcessId
 from cluster.reference.bugs import Bug
 from cluster.reference.simulator.machines import SimulatedMachines
 from harness.interrupt import Interrupts
@@ -25,8 +25,9 @@ from nemesis.disputed_election import DisputedElection
 from nemesis.ledger import open_entries
 from nemesis.life import FaultPhase
 from nemesis.protocol import Aim, Patience, Site
+from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule
+from nemesis.schedule import Schedule, deal_schedule
 from nemesis.scheduled import ScheduledFault
 from nemesis.sweep import HealReport
 from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s, wait_until
@@ -298,6 +299,21 @@ def test_what_cannot_be_is_refused(tmp_path: Path, world: World) -> None:
     assert "logs of this cluster's nodes are not at hand" in refusal(
         world.site(), world.cluster.nodes
     )
+
+
+@pytest.mark.parametrize("nemesis", ["all", "leadership", "leadership,network,kill"])
+@pytest.mark.parametrize("system", ["kafka:4.3.1", "kafka:4.3.1:controllers"])
+def test_no_schedule_of_real_hosts_has_it_or_changes_by_it(
+    nemesis: str, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [
+        plan_from({"system": system, "nemesis": nemesis, "time_limit_s": 300, "seed": seed})
+        for seed in range(5)
+    ]
+    able = frozenset(Ability)
+    with_it = [deal_schedule(plan, abilities=able) for plan in plans]
+    monkeypatch.delitem(KINDS, "disputed-election")
+    assert [deal_schedule(plan, abilities=able) for plan in plans] == with_it
 
 
 @pytest.mark.everything
