@@ -49,8 +49,8 @@ class Book:
         claims: Who has which broker.
         seed: The run's.
         roster: Who there is, for targets by role; None: a script names its nodes.
-        waits: Whether a fault waits until no other has what it takes of its nodes, as dealt ones
-            do; otherwise it is refused then.
+        dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
+            hand that is refused.
     """
 
     clock: RunClock
@@ -59,7 +59,7 @@ class Book:
     claims: Claims
     seed: int
     roster: Roster | None = None
-    waits: bool = False
+    dealt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,11 @@ class Life:
     def takes(self) -> bool:
         """Whether its nodes cannot be counted upon as long as it is in force."""
         return KINDS[self.scheduled.kind].takes
+
+    @property
+    def begins_alone(self) -> bool:
+        """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
+        return KINDS[self.scheduled.kind].when_whole
 
     @property
     def in_force(self) -> bool:
@@ -238,7 +243,11 @@ class Life:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
             for aspect in KINDS[self.scheduled.kind].aspects:
-                self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
+                # Links around two nodes have those between them in common.
+                all_of_them = aspect is Aspect.QUALITY and self._book.dealt
+                others = tuple(self._site.cluster.nodes) if all_of_them else ()
+                nodes = dict.fromkeys((*targets, *others))
+                self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
         """Have no other fault move the same partitions, as long as this one can move them back."""
@@ -268,11 +277,14 @@ class Life:
             return nodes, view
 
         try:
-            return wait_until(
+            found = wait_until(
                 resolution, timeout_s=RESOLVE_LIMIT_S, what="a target", interval_s=0.2, stop=stop
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
+        if stop.is_set():
+            raise NoTargetError("the main phase ended before it could begin")
+        return found
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
         """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
@@ -284,15 +296,14 @@ class Life:
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
-        """Refuse targets that another fault has, as long as it is waited for."""
-        if not self._book.waits:
+        """Take the targets, or refuse them: a fault of another lane has them in hand, for now."""
+        if not self._book.dealt:
             return
-        for aspect in KINDS[self.scheduled.kind].aspects:
-            # Links around two nodes have those between them in common.
-            others = tuple(self._site.cluster.nodes) if aspect is Aspect.QUALITY else ()
-            concerned = tuple(dict.fromkeys((*others, *nodes)))
-            if not self._book.claims.are_free(concerned, aspect):
-                raise NoTargetError(f"another fault has the {aspect} of {', '.join(concerned)}")
+        try:
+            self._claim(nodes)
+        except ClusterError as theirs:
+            self._book.claims.release(self.scheduled.fault_id)
+            raise NoTargetError(str(theirs)) from theirs
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

@@ -61,8 +61,9 @@ class Kind:
         aims: The roles that it is dealt to; none: the common deck's.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
-        when_whole: Dealt only while every partition has a full ISR: it takes what a replica has
-            from it, and what no other replica has would be lost. By hand it comes as written.
+        when_whole: Dealt alone, when every partition has had a full ISR for a while
+            (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
+            would be lost. By hand it comes as written.
         suits: Whether it can come to be in a run of a plan at all.
         unless: What would make a plan suit it, in words.
         only: The roles that it can be about; none: any. A node may be named all the same.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from cluster.kafka.configuration import hidden_s
 from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
@@ -12,13 +13,13 @@ from nemesis.life import Book, FaultPhase, Life
 from nemesis.network import Network
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
-from nemesis.replicas import unwhole, wait_whole
 from nemesis.roster import roster_of
 from nemesis.rows import FaultRows, Waited
 from nemesis.schedule import Schedule
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, sweep
 from nemesis.targets import parse_target
 from nemesis.triggers import look, parse_trigger
+from nemesis.turns import Turns
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -27,7 +28,7 @@ from results.record.runtime import Event, all_of
 BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
 WHOLE_LIMIT_S = 20.0
-"""How long a fault that takes replicas waits for every ISR to be full."""
+"""How long a fault that takes records waits for every ISR to be full, and others behind it."""
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 LATE_LIMIT_S = 1.0
@@ -104,7 +105,7 @@ class Nemesis:
             claims=Claims(),
             seed=plan.seed,
             roster=self._roster,
-            waits=not schedule.overlapping,
+            dealt=not schedule.overlapping,
         )
         self._lives = [
             Life(
@@ -115,6 +116,9 @@ class Nemesis:
             )
             for fault in schedule.faults
         ]
+        self._turns = Turns(
+            self._lives, self._site, wanted=plan.topic_partitions, steady_s=hidden_s(plan)
+        )
 
     def run(self, stop: Event) -> None:
         """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
@@ -173,28 +177,37 @@ class Nemesis:
     def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: Event) -> None:
         end_s = started_s + self._time_limit_s
         for life in lives:
-            if pause_until(started_s + life.scheduled.at_s, stop):
+            if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
-            if life.takes and self._schedule.spares and not self._found_room(lives, stop):
+            if self._schedule.spares_majority and life.takes and not self._found_room(lives, stop):
                 return
             self._heal_late(lives, stop)
-            kind = KINDS[life.scheduled.kind]
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
-            if kind.when_whole and not wait_whole(self._site, whole):
-                lacking = ", ".join(unwhole(self._site)[:3]) or "every partition until just now"
-                life.skip(f"it takes what a replica has, and an ISR was not full: {lacking}")
-                continue
-            needed_s = life.scheduled.hold_s + kind.settles_s(self._kind_of_hosts)
-            if stopwatch_s() + needed_s > end_s:
-                life.skip("the faults ahead of it took so long that the main phase is too short")
-                continue
-            life.begin(stop)
-            life.hold(stop)
+            mend = partial(self._heal_late, lives, stop)
+            why_not = self._turns.refusal(
+                life,
+                latest_s=end_s - life.scheduled.hold_s - self._settles_s(life),
+                patience=whole,
+                mend=mend,
+            )
             if stop.is_set():
                 return
-            limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
-            if life.heal():
-                life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+            if why_not is not None:
+                life.skip(why_not)
+                continue
+            with self._turns.taken(life, patience=whole, mend=mend):
+                self._live(life, stop)
+
+    def _settles_s(self, life: Life) -> float:
+        return KINDS[life.scheduled.kind].settles_s(self._kind_of_hosts)
+
+    def _live(self, life: Life, stop: Event) -> None:
+        """Have a fault begin, last and end; if the main phase ends meanwhile, it stays in force."""
+        life.begin(stop)
+        life.hold(stop)
+        limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
+        if not stop.is_set() and life.heal():
+            life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
 
     def _run_overlapping(self, started_s: float, stop: Event) -> None:
         all_of([partial(self._run_alone, life, started_s, stop) for life in self._lives], "faults")

@@ -7,14 +7,15 @@ follower.
 Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
 kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
 hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
-common, so that whatever overlaps composes (docs/faults.md). In virtual time both lanes have all
-kinds (`nemesis.overlaps`).
+common, so that whatever overlaps composes (docs/faults.md). Beside what takes records, nothing is
+dealt in either. In virtual time both lanes have all kinds (`nemesis.overlaps`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from cluster.kafka.configuration import hidden_s
 from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
@@ -39,13 +40,14 @@ class Schedule:
             False (dealt): each waits for the one before in its lane to be healed.
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
-        spares: Whether a fault that takes nodes waits until a majority of them is left whole.
+        spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
+            would still be whole; in virtual time lanes may take more than that together.
     """
 
     faults: tuple[ScheduledFault, ...]
     overlapping: bool
     dropped: tuple[str, ...] = ()
-    spares: bool = True
+    spares_majority: bool = True
 
 
 def deal_schedule(
@@ -73,7 +75,9 @@ def deal_schedule(
     dropped += without_room(plan, list(families), faults)
     # Simulated hosts bear it that a majority is gone.
     spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
-    return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped), spares=spares)
+    return Schedule(
+        faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
+    )
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
@@ -243,25 +247,22 @@ def _dealt_faults(plan: Plan, families: Mapping[str, Sequence[str]]) -> tuple[Sc
     """Return as many faults as fit into the main phase, in the order of their starts."""
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
-        kinds = family_deck(families, rng)
-        return tuple(_dealt_lane(plan, kinds, rng, round_of=len(families)))
-    if plan.hosts == SIMULATED:
+        lanes = [_Lane(plan, family_deck(families, rng), rng, round_of=len(families))]
+    elif plan.hosts == SIMULATED:
         return deal_overlapping(plan, families)
-    dealt = [
-        replace(fault, lane=lane)
-        for lane, takes in enumerate((True, False))
-        for fault in _dealt_kinds(plan, _of_lane(families, takes=takes), lane)
-    ]
-    dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
+    else:
+        lanes = [
+            _kinds_lane(plan, _of_lane(families, takes=takes), number)
+            for number, takes in enumerate((True, False))
+        ]
+    dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
 
 
-def _dealt_kinds(
-    plan: Plan, families: Mapping[str, Sequence[str]], lane: int
-) -> Iterator[ScheduledFault]:
-    rng = Random(f"{plan.seed}/nemesis/lane-{lane}")
+def _kinds_lane(plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> "_Lane":
+    rng = Random(f"{plan.seed}/nemesis/lane-{number}")
     round_of = sum(map(len, families.values()))
-    return _dealt_lane(plan, kind_deck(families, rng), rng, round_of=round_of)
+    return _Lane(plan, kind_deck(families, rng), rng, round_of=round_of)
 
 
 def _of_lane(
@@ -275,31 +276,61 @@ def _of_lane(
     return {family: kinds for family, kinds in halves.items() if kinds}
 
 
-def _dealt_lane(
-    plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int
-) -> Iterator[ScheduledFault]:
-    """Yield faults one after the other, until no card of a round fits any more."""
-    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
-    at_s = min(rng.uniform(0.4, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
-    fault_id = 1
-    misfits = 0
-    while misfits < round_of:
-        kind = next(kinds)
-        hold_s = drawn_hold_s(plan, rng)
-        taken_s = hold_s + KINDS[kind].settles_s(plan.hosts) + CALM_S
-        if at_s + taken_s > plan.time_limit_s:
-            misfits += 1  # A kind that settles sooner may fit.
+class _Lane:
+    """What is dealt one after the other, with its own source of chance.
+
+    Args:
+        plan: Of the run.
+        kinds: Of its deck.
+        rng: Draws.
+        round_of: How many kinds its deck has; none: the lane is empty.
+
+    Attributes:
+        at_s: When its next fault may begin.
+        over_s: When its last one is over, and all as before; None: there was none.
+        misfits: How many kinds in a row did not fit in any more.
+    """
+
+    def __init__(self, plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int) -> None:
+        self.kinds, self.rng, self.round_of = kinds, rng, round_of
+        self.targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
+        start_s = rng.uniform(0.4, 0.6) * plan.nemesis_interval_s
+        self.at_s = min(start_s, 0.15 * plan.time_limit_s)
+        self.over_s: float | None = None
+        self.misfits = 0
+
+
+def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
+    """Yield the faults of lanes, until no card of a round fits into any of them any more.
+
+    What takes records has the time for itself, and a while before and after in which all is whole
+    (`nemesis.turns`); a while between two of them does for both.
+    """
+    steady_s = hidden_s(plan)
+    while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
+        lane = min(still, key=lambda each: each.at_s)
+        kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
+        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
+        if KINDS[kind].when_whole:
+            over_s = [each.over_s for each in lanes if each.over_s is not None]
+            at_s = max([at_s, *(each + steady_s for each in over_s)])
+        if at_s + lasts_s + CALM_S > plan.time_limit_s:
+            lane.misfits += 1  # A kind that settles sooner may fit.
             continue
-        misfits = 0
+        lane.misfits, lane.over_s = 0, at_s + lasts_s
         yield ScheduledFault(
-            fault_id=fault_id,
+            fault_id=1,
             at_s=round(at_s, 3),
             kind=kind,
-            target=targets.next_for(kind),
+            target=lane.targets.next_for(kind),
             hold_s=round(hold_s, 3),
+            lane=lanes.index(lane),
         )
-        at_s += max(taken_s, rng.uniform(0.9, 1.1) * plan.nemesis_interval_s)
-        fault_id += 1
+        interval_s = lane.rng.uniform(0.9, 1.1) * plan.nemesis_interval_s
+        lane.at_s = at_s + max(lasts_s + CALM_S, interval_s)
+        if KINDS[kind].when_whole:
+            for each in lanes:
+                each.at_s = max(each.at_s, lane.over_s + steady_s)
 
 
 def without_room(

@@ -66,13 +66,17 @@ class Admin:
         A broker that is cut off goes on believing what it knew last, and answers so. The quorum's
         leader knows best: of the answers that name one, that of the highest quorum epoch counts,
         from the leader itself if it answered. As soon as a majority names the same leader of the
-        same epoch, the others are not waited for.
+        same epoch, the others are not waited for. Where it did not, or nobody names one, any of
+        them may be the one that is cut off: of each partition the newest leader counts, and of its
+        epoch the smaller ISR.
         """
         answers = self._ask_all()
         if not answers:
             return None
         best = max(answers, key=lambda it: (it.quorum_epoch, it.node == it.quorum_leader))
-        return self._as_view(best)
+        if best.node == best.quorum_leader:
+            return self._as_view(best, [best])
+        return self._as_view(best, [it for it in answers if it.quorum_epoch == best.quorum_epoch])
 
     def lists_itself(self, node: str) -> bool:
         """Tell whether a node answers and its own metadata list it among the brokers.
@@ -213,8 +217,21 @@ class Admin:
         ids = {int(broker.node_id) for broker in metadata.brokers}
         return frozenset(name for number, name in self._brokers.items() if number in ids)
 
-    def _as_view(self, answer: _Answer) -> ClusterView:
-        partitions = {
+    def _as_view(self, answer: _Answer, equals: Sequence[_Answer]) -> ClusterView:
+        told = [self._partitions(answer), *map(self._partitions, equals)]
+        return ClusterView(
+            asked=answer.node,
+            registered=self._registered(answer.metadata),
+            controller=answer.quorum_leader,
+            controller_epoch=answer.quorum_epoch,
+            partitions={
+                place: max((each[place] for each in told if place in each), key=_age)
+                for place in told[0]
+            },
+        )
+
+    def _partitions(self, answer: _Answer) -> dict[Place, PartitionState]:
+        return {
             (str(topic.name), int(state.partition_index)): PartitionState(
                 topic=str(topic.name),
                 partition=int(state.partition_index),
@@ -226,13 +243,11 @@ class Admin:
             for topic in answer.metadata.topics
             for state in topic.partitions
         }
-        return ClusterView(
-            asked=answer.node,
-            registered=self._registered(answer.metadata),
-            controller=answer.quorum_leader,
-            controller_epoch=answer.quorum_epoch,
-            partitions=partitions,
-        )
+
+
+def _age(state: PartitionState) -> tuple[int, int]:
+    """Return what is higher of the newer of two states: a cut-off broker knows of a full ISR."""
+    return state.leader_epoch, -len(state.isr)
 
 
 def _agreeing(answers: list[_Answer], one: _Answer) -> int:

@@ -1,47 +1,24 @@
-"""Plays a run in virtual time into a folder, by the life that ships.
+"""Plays a run in virtual time, by the life that ships.
 
-python play_in_virtual_time.py FOLDER PLAN
+python play_in_virtual_time.py STORE PLAN
 
-    FOLDER: Where the run goes.
+    STORE: The folder of runs.
     PLAN: Its keys, as JSON.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
-from cluster.hosts.abilities import abilities_of, able
-from harness.interrupt import Interrupts
-from harness.plans import as_played, refuse_impossible
-from harness.simulated.world import SimulatedWorld
-from harness.stage import live
-from results.record.clock import RunClock
+from harness.simulated.playing import play_here
 from results.record.paths import RunPaths
-from results.record.plan import SIMULATED, dump_plan, plan_from
+from results.record.plan import SIMULATED, plan_from
 
 
-def play(folder: Path, keys: dict[str, object]) -> RunPaths:
-    """Play it."""
-    asked = plan_from({"system": "reference", "hosts": SIMULATED, "rate": 20, **keys})
-    can = able(abilities_of(SIMULATED))
-    refuse_impossible(asked, abilities=can)
-    plan, paths = as_played(asked, SIMULATED, abilities=can), RunPaths(folder)
-    paths.live.mkdir(parents=True)
-    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-    world = SimulatedWorld(plan)
-    with Path(os.devnull).open("w") as nobody:
-        live(
-            plan,
-            paths,
-            RunClock(start_ns=0),
-            world=world,
-            console=Console(file=nobody),
-            interrupts=Interrupts(world.event),
-        )
-    return paths
+def play(store: Path, keys: dict[str, object]) -> RunPaths:
+    """Play it; return where it is."""
+    plan = plan_from({"system": "reference", "hosts": SIMULATED, "rate": 20, **keys})
+    return play_here(plan, store).paths
 
 
 if __name__ == "__main__":

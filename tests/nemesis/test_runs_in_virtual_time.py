@@ -30,9 +30,11 @@ def played_elsewhere(folder: Path, keys: Mapping[str, object], hash_seed: str) -
         check=True,
         cwd=REPOSITORY,
     )
-    paths = [*folder.glob("record/**/*"), *folder.glob("nodes/**/*")]
+    (plan,) = folder.glob("**/plan.toml")
+    root = plan.parent
+    paths = [*root.glob("record/**/*"), *root.glob("nodes/**/*")]
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in paths if path.is_file()
+        path.relative_to(root).as_posix(): path.read_bytes() for path in paths if path.is_file()
     }
 
 
