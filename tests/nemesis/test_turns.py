@@ -81,6 +81,8 @@ def _played(
         stop.set()
         task.result()
         nemesis.heal_all()
+        world.nemeses.remove(nemesis)
+        nemesis.close()  # What repeats is written when there is much of it, or at the end.
 
     Tasks(Agenda()).run(life)
     return {
