@@ -68,7 +68,6 @@ def _refuse_unsimulated(plan: Plan) -> None:
             plan.workload not in SIMULATED_WORKLOADS
         ),
         "simulated clients do not compress: take compression none": plan.compression != "none",
-        "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
         "librdkafka's settings have no meaning for simulated clients: leave [client] out": bool(
             plan.client
         ),
