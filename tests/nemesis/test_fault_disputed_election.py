@@ -57,14 +57,14 @@ class Lab:
         self.plan, self.paths, self.cluster, self.hosts = plan, paths, cluster, hosts
         self.voters = VOTERS[plan.system]
 
-    def nemesis(self, hold_s: float) -> Nemesis:
-        """Return a nemesis with one disputed election."""
+    def nemesis(self, hold_s: float, *others: ScheduledFault) -> Nemesis:
+        """Return a nemesis with a disputed election, and other faults."""
         fault = ScheduledFault(
             fault_id=1, at_s=0, kind="disputed-election", target="quorum-voters", hold_s=hold_s
         )
         return Nemesis(
             plan=self.plan,
-            schedule=Schedule(faults=(fault,), overlapping=True),
+            schedule=Schedule(faults=(fault, *others), overlapping=True),
             cluster=self.cluster,
             hosts=self.hosts,
             clock=RunClock.starting_now(),
@@ -282,6 +282,27 @@ def test_nothing_is_done_once_the_main_phase_is_over(tmp_path: Path) -> None:
         assert fault.confirm_healed(Patience(limit_s=60))
 
     in_lab(tmp_path, deed)
+
+
+def test_nobody_else_kills_its_voters_or_shapes_their_links(tmp_path: Path) -> None:
+    def deed(lab: Lab) -> dict[str, str]:
+        others = [
+            ScheduledFault(fault_id=at, at_s=1, kind=kind, target="n2", hold_s=1)
+            for at, kind in enumerate(("kill", "delay", "isolate"), start=2)
+        ]
+        nemesis = lab.nemesis(8, *others)
+        nemesis.run(new_event())
+        nemesis.close()
+        batches = read_stream(lab.paths.live / "faults.nemesis.arrows")
+        last = {row["kind"]: row["effect"] for batch in batches for row in batch.to_pylist()}
+        return {kind: json.loads(effect).get("without_effect", "") for kind, effect in last.items()}
+
+    assert in_lab(tmp_path, deed) == {
+        "disputed-election": "",
+        "kill": "fault 1 has the broker of n2 already",
+        "delay": "fault 1 has the network of n2 already",
+        "isolate": "",
+    }
 
 
 def refusal(site: Site, targets: Sequence[str]) -> str:
