@@ -327,6 +327,16 @@ class Sender(Protocol):
         """Return how many messages have no report yet."""
 
 
+class LoneSender(Sender, Protocol):
+    """A producer of a few sends, made for them."""
+
+    def check_reachable(self, topic: str, *, timeout_s: float) -> None:
+        """Ask for the topic's metadata; raises `ConnectionError` if they do not come in time."""
+
+    def close(self) -> None:
+        """End it at once; of messages without a report none will come."""
+
+
 class Reader(Protocol):
     """A consumer of one process."""
 

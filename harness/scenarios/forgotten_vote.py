@@ -150,5 +150,5 @@ SCENARIO = Scenario(
     steps=_steps,
     expected=_expected,
     of_quorum=True,
-    simulated=False,
+    not_simulated="what a cut held back comes late there",
 )

@@ -128,11 +128,11 @@ class ScriptedLife:
         nodes = (*cluster.nodes, *cluster.controllers)
         sight = ClusterSight(
             cluster=cluster,
+            hosts=arena.hosts,
             asker=asker,
-            paths=arena.paths,
             place=place,
             of_quorum=self._scenario.of_quorum,
-            tails=Tails(arena.paths, nodes),
+            tails=Tails(arena.hosts.disk, nodes),
         )
         assert arena.observer is not None
         return Props(

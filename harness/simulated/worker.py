@@ -11,6 +11,7 @@ from cluster.reference.simulator.simulation import Simulation
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.producer import WORK, Done, Producer
+from harness.simulated.waiting import WaitingReader, WaitingSender
 from results.record.clock import RunClock
 from results.record.plan import Plan
 from results.record.terms import Phase
@@ -18,7 +19,7 @@ from results.record.topics import CreatedTopic
 from workloads.crew import Clients, Crew
 from workloads.log import LogGenerator
 from workloads.pacing import Arrivals
-from workloads.protocol import Reader, Send
+from workloads.protocol import LoneSender, Reader, Send
 from workloads.recorder import Recorder
 
 MS = 1_000_000
@@ -84,11 +85,7 @@ class ClientHosts:
 
     def producer(self) -> Producer:
         """Start a producer on a machine of its own."""
-        door = _Door()
-        plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
-        door.host = self._start(made)
-        return made
+        return self._producer()[0]
 
     def consumer(self, process: int) -> Consumer:
         """Start the consumer of a process; the thread's one before it ends."""
@@ -100,14 +97,19 @@ class ClientHosts:
         self._readers[thread] = door.host = self._start(made)
         return made
 
+    def lone_sender(self) -> LoneSender:
+        """Start a producer for code that waits; it ends when it is closed."""
+        made, host = self._producer()
+        return WaitingSender(made, lambda: self.end(host))
+
     def lone_reader(self, process: int) -> Reader:
-        """Start a consumer of nobody's thread, which ends when it is closed."""
+        """Start a consumer for code that waits; it ends when it is closed."""
         del process
         door = _Door()
         made = Consumer(self._leaders(), wake=door.wake)
         host = door.host = self._start(made)
         made.end = lambda: self.end(host)
-        return made
+        return WaitingReader(made)
 
     def start(self, machine: Machine) -> Host:
         """Start another sort of client."""
@@ -117,6 +119,13 @@ class ClientHosts:
         """End a client."""
         host.kill()
         del self._simulation.hosts[host.id]
+
+    def _producer(self) -> tuple[Producer, Host]:
+        door = _Door()
+        plan, agenda = self._plan, self._simulation.agenda
+        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
+        door.host = self._start(made)
+        return made, door.host
 
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)

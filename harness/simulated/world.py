@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -18,20 +19,22 @@ from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.channel import SimulatedChannel
+from harness.simulated.clock import VirtualClock
 from harness.simulated.fleet import SimulatedFleet, numbers_of
+from harness.simulated.signalled import SignalledEvent
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S, RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, within
 from results.record.topics import CreatedTopic
-from workloads.protocol import Reader
+from workloads.protocol import LoneSender, Reader
 from workloads.scripted import Script
 
 LONGEST_S = 900.0
 """More than all phases but warm-up and main can take together: whoever needs longer hangs."""
-_CHANNELS, _FINAL = 99, 100
-"""Which of those who make clients: behind all workers."""
+_CHANNELS, _LONE = 99, 100
+"""Which of those who make clients: behind all workers; of lone clients each has a maker."""
 
 
 class SimulatedPrograms(ReferencePrograms):
@@ -83,6 +86,7 @@ class SimulatedWorld:
         self.simulation = Simulation(plan.seed)
         self._plan = plan
         self._tasks = Tasks(self.simulation.agenda)
+        self._makers = count(_LONE)
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
         """Return simulated machines."""
@@ -111,17 +115,24 @@ class SimulatedWorld:
 
     def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
         """Return what makes simulated consumers."""
-        return ClientHosts(self.simulation, plan, numbers_of(bootstrap), first=_FINAL).lone_reader
+        return self._clients(plan, bootstrap).lone_reader
 
     def script(
         self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
     ) -> Script:
         """Return the clients of a scripted run."""
-        raise NotImplementedError
+        return Script(
+            plan, topic, bootstrap, clock=clock, live=live, sender=self._sender, reader=self.reader
+        )
+
+    def clock(self, start_ns: int) -> RunClock:
+        """Return virtual time, which begins at zero."""
+        del start_ns
+        return VirtualClock(agenda=self.simulation.agenda)
 
     def event(self) -> Event:
         """Return an event in virtual time."""
-        return self._tasks.event()
+        return SignalledEvent(self.simulation.agenda)
 
     def play(self, life: Callable[[], None]) -> None:
         """Let virtual time pass until the life is over."""
@@ -130,6 +141,13 @@ class SimulatedWorld:
         dial = partial(_dialled, machines)
         with within(self._tasks), dialling(dial):
             self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+
+    def _sender(self, plan: Plan, bootstrap: str) -> LoneSender:
+        return self._clients(plan, bootstrap).lone_sender()
+
+    def _clients(self, plan: Plan, bootstrap: str) -> ClientHosts:
+        brokers = numbers_of(bootstrap)
+        return ClientHosts(self.simulation, plan, brokers, first=next(self._makers))
 
 
 def _dialled(machines: ClientHosts, host: str, port: int) -> SimulatedChannel:

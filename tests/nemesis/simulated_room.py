@@ -44,6 +44,7 @@ TARGETS = {
     "controller-failover": "controller",
     "unclean-election": "replicas(log-0,0)",
     "rolling-restart": "all",
+    "disputed-election": "quorum-voters",
 }
 Look = Any
 
@@ -277,6 +278,7 @@ WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     **{name: _OF_FAMILIES[kind.family] for name, kind in KINDS.items()},
     "slow-disk": _flush_s,
     "controller-failover": _controller,
+    "disputed-election": _processes,
 }
-FROM_START = ("rolling-restart", "unclean-election", "topic-churn")
+FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
 """Whose effect shows while they begin, not only afterwards."""

@@ -143,6 +143,17 @@ def _who_was_behind_leads(story: Story) -> bool:
     return now[0] is not None and now[1] > story.before[1]
 
 
+def _several_were_struck(story: Story) -> bool:
+    """Tell whether more than one node was started again, and that more than once altogether."""
+
+    def starts(look: Mapping[str, str]) -> dict[str, int]:
+        return {node: int(state.split()[0]) for node, state in look.items()}
+
+    before, now = starts(story.before), starts(story.looks[-1])
+    more = [now[node] - before[node] for node in now]
+    return sum(more) > 1 and sum(each > 0 for each in more) > 1
+
+
 def _has_more(story: Story) -> bool:
     return any(look > story.before for look in story.looks)
 
@@ -158,7 +169,7 @@ PROOFS: Mapping[str, Shows] = {
     "client-cut": _client_cut,
     "delay": _worse("least_ms", 45),
     "jitter": _worse("spread_ms", 20),
-    "loss": _worse("lost", 0.01),
+    "loss": _worse("lost", 0.03),
     "duplicate": _worse("doubled", 0.01),
     "reorder": _worse("overtaken", 0.03),
     "bandwidth": _narrower,
@@ -179,11 +190,12 @@ PROOFS: Mapping[str, Shows] = {
     "reassignment": _elsewhere,
     "controller-failover": _another_leads_the_quorum,
     "unclean-election": _who_was_behind_leads,
+    "disputed-election": _several_were_struck,
     "topic-churn": _has_more,
 }
 
 
-LASTING = ("rolling-restart", "unclean-election", "bit-flip")
+LASTING = ("rolling-restart", "unclean-election", "disputed-election", "bit-flip")
 """Of which something is left that no heal takes back: a start, an epoch, a batch that was found."""
 
 

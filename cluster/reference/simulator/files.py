@@ -2,8 +2,10 @@
 
 import errno
 import os
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from cluster.reference.process.journal import SERVER_LOG, STATE_CHANGE_LOG, STATE_CHANGES
@@ -11,9 +13,11 @@ from cluster.reference.simulator.clock import WALL_CLOCK_S
 from cluster.reference.simulator.host import Host
 
 _DATA, _LOGS = "data", "logs"
+_SAID = (SERVER_LOG, STATE_CHANGE_LOG)
+_WILD = {"**/": "(?:[^/]+/)*", "*": "[^/]*"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class MachineFiles:
     """Implements `cluster.protocol.Disk`: `data/...` is the disk, `logs/...` what was said.
 
@@ -24,14 +28,16 @@ class MachineFiles:
 
     host: Host
     folder: Path
+    _texts: dict[str, bytearray] = field(
+        default_factory=lambda: {name: bytearray() for name in _SAID}
+    )
+    _heard: int = 0
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files whose path matches, in order."""
+        """Return the files whose path matches (`*`, `**`), in order."""
         there = [f"{_DATA}/{path}" for path in self.host.disk.paths()]
-        there += [f"{_LOGS}/{name}" for name in _said(self.host)]
-        wanted = pattern.removeprefix("**/")
-        paths = sorted(map(PurePosixPath, there))
-        return [path for path in paths if wanted == "*" or path.match(wanted)]
+        there += [f"{_LOGS}/{name}" for name in _SAID]
+        return sorted(map(PurePosixPath, filter(_matching(pattern).fullmatch, there)))
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
@@ -41,16 +47,6 @@ class MachineFiles:
         """Return bytes of a file, from an offset on; -1: to its end."""
         found = self._whole(path)
         return bytes(found[at:] if size < 0 else found[at : at + size])
-
-    def _whole(self, path: PurePosixPath | str) -> bytes | bytearray:
-        folder, _, rest = str(path).partition("/")
-        if folder == _LOGS and rest in (said := _said(self.host)):
-            return said[rest]
-        if folder == _DATA:
-            return self.host.disk.read(rest)
-        if not rest:
-            return (self.folder / folder).read_bytes()
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk that may exist; what lies around them stays."""
@@ -70,44 +66,52 @@ class MachineFiles:
             if each == own or each.startswith(f"{own}/"):
                 self.host.disk.remove(each)
 
+    def copy_to(self, folder: Path) -> None:
+        """Write all of them into a node's folder; what it lost goes there, too.
+
+        Args:
+            folder: `RunPaths.node(node)`.
+        """
+        data, there = folder / _DATA, set(self.host.disk.paths())
+        for file in [each for each in data.rglob("*") if each.is_file()]:
+            if file.relative_to(data).as_posix() not in there:
+                file.unlink()
+        for path in self.files():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(self.read(path))
+
+    def _whole(self, path: PurePosixPath | str) -> bytes | bytearray:
+        folder, _, rest = str(path).partition("/")
+        if folder == _LOGS and rest in _SAID:
+            return self._said()[rest]
+        if folder == _DATA:
+            return self.host.disk.read(rest)
+        if not rest:
+            return (self.folder / folder).read_bytes()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
     def _own(self, path: PurePosixPath | str) -> str:
         folder, _, rest = str(path).partition("/")
         if folder != _DATA:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
         return rest
 
-
-def collect_disk(host: Host, folder: Path) -> None:
-    """Write what a machine holds into a node's folder as it is now; what it lost goes there, too.
-
-    Args:
-        host: The machine.
-        folder: `RunPaths.node(node)`.
-    """
-    data, there = folder / _DATA, set(host.disk.paths())
-    for file in [each for each in data.rglob("*") if each.is_file()]:
-        if file.relative_to(data).as_posix() not in there:
-            file.unlink()
-    for path in there:
-        place = data / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(host.disk.read(path))
-    logs = folder / _LOGS
-    logs.mkdir(parents=True, exist_ok=True)
-    for name, text in _said(host).items():
-        (logs / name).write_bytes(text)
+    def _said(self) -> dict[str, bytearray]:
+        """Return the logs, with what was said since they were looked at."""
+        said = self.host.said
+        for at_ns, text in said[self._heard :]:
+            name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
+            self._texts[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
+        self._heard = len(said)
+        return self._texts
 
 
-def _said(host: Host) -> dict[str, bytearray]:
-    """Return the logs; what was written before is kept, since they are read again and again."""
-    logs = host.logs
-    for name in (SERVER_LOG, STATE_CHANGE_LOG):
-        logs.setdefault(name, bytearray())
-    for at_ns, text in host.said[host.logged :]:
-        name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
-        logs[name] += f"[{_stamp(at_ns)}] INFO {text}\n".encode()
-    host.logged = len(host.said)
-    return logs
+@lru_cache
+def _matching(pattern: str) -> re.Pattern[str]:
+    """Return what the paths match that `Path.glob` finds by a pattern."""
+    words = re.split(r"(\*\*/|\*)", pattern)
+    return re.compile("".join(_WILD.get(word, re.escape(word)) for word in words))
 
 
 def _stamp(at_ns: int) -> str:

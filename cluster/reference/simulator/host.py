@@ -68,8 +68,6 @@ class Host:
         process: What runs, None: nothing.
         powered: Whether the machine is on.
         said: What its processes said, with the time: the simulation's, as its clock takes it to be.
-        logs: The files of what was said, by name, as far as they are written.
-        logged: How many lines of it are in them.
         slow_flush_ns: How long a flush takes; drawn between a half and all of it.
         flushed_ns: When the last flush of a process began that came to its end, and how long it
             held the process up.
@@ -90,8 +88,6 @@ class Host:
     process: Process | None = None
     powered: bool = True
     said: list[tuple[int, str]] = field(default_factory=list)
-    logs: dict[str, bytearray] = field(default_factory=dict)
-    logged: int = 0
     slow_flush_ns: int = MS
     flushed_ns: tuple[int, int] = (-1, 0)
     trace: Trace | None = None

@@ -25,15 +25,16 @@ from cluster.reference.settings import Settings, parsed
 from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.clock import PPM
 from cluster.reference.simulator.disk import SimulatedDisk
-from cluster.reference.simulator.files import MachineFiles, collect_disk
+from cluster.reference.simulator.files import MachineFiles
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import CLIENT
 from cluster.reference.simulator.series import Spacing, measure
 from cluster.reference.simulator.simulation import Simulation
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s
+from results.record.runtime import new_event
 
 SETTINGS = "server.properties"
-PROBES, PROBE_EVERY_S = 5, 0.1
+PROBES = 5
 """So many datagrams of our own for each look: one may be as late as a packet that was lost."""
 DISK_BYTES = 1 << 40
 """Room on a machine's disk, if nobody says how much."""
@@ -48,6 +49,7 @@ class _Machine:
     """One node's."""
 
     host: Host
+    files: MachineFiles
     folder: Path
     random: Random
     flushes: Random
@@ -91,9 +93,12 @@ class SimulatedMachines:
         """Make the machines; each is off."""
         for node in self._nodes:
             number = int(node.removeprefix("n"))
+            host = self._simulation.add(number, partial(self._boot, node))
+            folder = self._folder_of(node).absolute()
             machine = _Machine(
-                host=self._simulation.add(number, partial(self._boot, node)),
-                folder=self._folder_of(node).absolute(),
+                host=host,
+                files=MachineFiles(host, folder),
+                folder=folder,
                 random=self._simulation.streams.of(f"{node}/ids"),
                 flushes=self._simulation.streams.of(f"{node}/flushes"),
             )
@@ -155,7 +160,7 @@ class SimulatedMachines:
 
     def disk(self, node: str) -> Disk:
         """Return the files of a machine: `data` and `logs` in its node's folder."""
-        return MachineFiles(self.host(node), self._machines[node].folder)
+        return self._machines[node].files
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Put what was prepared in the node's folder on its machine."""
@@ -169,7 +174,7 @@ class SimulatedMachines:
     def fetch(self, node: str) -> None:
         """Write what the machine has into the node's folder; what is not on it any more, goes."""
         machine = self._machines[node]
-        collect_disk(machine.host, machine.folder)
+        machine.files.copy_to(machine.folder)
 
     def down(self) -> None:
         """End every process. Idempotent."""
@@ -198,14 +203,18 @@ class SimulatedMachines:
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams of our own over each link, which may be as late as any packet."""
-        arrived: dict[Link, bool] = dict.fromkeys(links, False)
-        for _ in range(PROBES):
-            for link in arrived:
-                self._simulation.network.probe(self._numbered(link), _noting(arrived, link))
-            pause_until(stopwatch_s() + PROBE_EVERY_S)
-        pause_until(stopwatch_s() + timeout_s)
-        return dict(arrived)
+        """Send datagrams of our own over each link; wait until one arrived over each."""
+        found, whole = dict.fromkeys(links, False), new_event()
+
+        def arrived(link: Link) -> None:
+            found[link] = True
+            if all(found.values()):
+                whole.set()
+
+        for link in [*found] * PROBES:
+            self._simulation.network.probe(self._numbered(link), partial(arrived, link))
+        whole.wait(timeout_s)
+        return dict(found)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
         """Make links bad: connections only ever late, datagrams as packets of real hosts.
@@ -357,13 +366,6 @@ class SimulatedMachines:
         if node not in self._machines:
             raise ClusterError(f"there is no machine {node}")
         return self._machines[node].host.id
-
-
-def _noting(arrived: dict[Link, bool], link: Link) -> Callable[[], None]:
-    def note() -> None:
-        arrived[link] = True
-
-    return note
 
 
 def _badness(quality: Quality) -> Badness:
