@@ -8,19 +8,12 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from rich.console import Console
 
-from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
 from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Ability, ClusterError, ProcessId
-from cluster.reference.bugs import Bug
 from cluster.reference.simulator.machines import SimulatedMachines
-from harness.interrupt import Interrupts
-from harness.simulated.session import collect_simulated
 from harness.simulated.world import SimulatedWorld
-from harness.stage import live
-from harness.world import world_of
 from nemesis.disputed_election import DisputedElection
 from nemesis.ledger import open_entries
 from nemesis.life import FaultPhase
@@ -32,7 +25,7 @@ from nemesis.scheduled import ScheduledFault
 from nemesis.sweep import HealReport
 from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, plan_from
+from results.record.plan import Plan, plan_from
 from results.record.runtime import new_event, start
 from results.record.stream import read_stream
 from tests.nemesis.conftest import World
@@ -335,34 +328,3 @@ def test_no_schedule_of_real_hosts_has_it_or_changes_by_it(
     with_it = [deal_schedule(plan, abilities=able) for plan in plans]
     monkeypatch.delitem(KINDS, "disputed-election")
     assert [deal_schedule(plan, abilities=able) for plan in plans] == with_it
-
-
-@pytest.mark.everything
-def test_a_vote_that_is_not_kept_is_found(tmp_path: Path) -> None:
-    bug, found = Bug.VOTE_NOT_PERSISTED, list[str]()
-    for seed in (1, 2, 3):
-        root = tmp_path / "log" / f"20261121T12000{seed}Z-{seed}"
-        found += played(root, seed=seed, bug=bug.value)
-    assert bug.anomaly in found
-    assert not played(tmp_path / "log" / "20261121T120009Z-1", seed=1)
-
-
-def played(root: Path, **settings: object) -> list[str]:
-    """Play a run in virtual time; return the anomalies that are against the contract."""
-    fault = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}
-    plan = plan_from({
-        "system": "reference:controllers", "hosts": "simulated", "rate": 20, "topics": 1,
-        "partitions": 1, "time_limit_s": 40, "faults": [fault], **settings,
-    })  # fmt: skip
-    paths, world = RunPaths(root), world_of(plan)
-    paths.live.mkdir(parents=True)
-    paths.plan.write_text(dump_plan(plan))
-    collect_simulated(paths)
-    interrupts = Interrupts(world.event)
-    live(
-        plan, paths, RunClock(start_ns=0), world=world, console=Console(quiet=True),
-        interrupts=interrupts,
-    )  # fmt: skip
-    verdict = judge_runs([paths.root], engine="local")[0]
-    assert verdict.checked["double-vote"]
-    return [name for name, told in verdict.anomalies.items() if told.trusted]
