@@ -9,13 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
 from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Ability, ClusterError, ProcessId
-from cluster.reference.bugs import Bug
 from cluster.reference.simulator.machines import SimulatedMachines
-from harness.simulated.playing import play_here
 from harness.simulated.world import SimulatedWorld
 from nemesis.disputed_election import DisputedElection
 from nemesis.ledger import open_entries
@@ -53,14 +50,14 @@ class Lab:
         self.plan, self.paths, self.cluster, self.hosts = plan, paths, cluster, hosts
         self.voters = VOTERS[plan.system]
 
-    def nemesis(self, hold_s: float) -> Nemesis:
-        """Return a nemesis with one disputed election."""
+    def nemesis(self, hold_s: float, *others: ScheduledFault) -> Nemesis:
+        """Return a nemesis with a disputed election, and other faults."""
         fault = ScheduledFault(
             fault_id=1, at_s=0, kind="disputed-election", target="quorum-voters", hold_s=hold_s
         )
         return Nemesis(
             plan=self.plan,
-            schedule=Schedule(faults=(fault,), overlapping=True),
+            schedule=Schedule(faults=(fault, *others), overlapping=True),
             cluster=self.cluster,
             hosts=self.hosts,
             clock=RunClock.starting_now(),
@@ -280,6 +277,27 @@ def test_nothing_is_done_once_the_main_phase_is_over(tmp_path: Path) -> None:
     in_lab(tmp_path, deed)
 
 
+def test_nobody_else_kills_its_voters_or_shapes_their_links(tmp_path: Path) -> None:
+    def deed(lab: Lab) -> dict[str, str]:
+        others = [
+            ScheduledFault(fault_id=at, at_s=1, kind=kind, target="n2", hold_s=1)
+            for at, kind in enumerate(("kill", "delay", "isolate"), start=2)
+        ]
+        nemesis = lab.nemesis(8, *others)
+        nemesis.run(new_event())
+        nemesis.close()
+        batches = read_stream(lab.paths.live / "faults.nemesis.arrows")
+        last = {row["kind"]: row["effect"] for batch in batches for row in batch.to_pylist()}
+        return {kind: json.loads(effect).get("without_effect", "") for kind, effect in last.items()}
+
+    assert in_lab(tmp_path, deed) == {
+        "disputed-election": "",
+        "kill": "fault 1 has the broker of n2 already",
+        "delay": "fault 1 has the network of n2 already",
+        "isolate": "",
+    }
+
+
 def refusal(site: Site, targets: Sequence[str]) -> str:
     with pytest.raises(ClusterError) as refused:
         DisputedElection(Aim(fault_id=1, targets=tuple(targets), rng=Random(1)), site)
@@ -310,25 +328,3 @@ def test_no_schedule_of_real_hosts_has_it_or_changes_by_it(
     with_it = [deal_schedule(plan, abilities=able) for plan in plans]
     monkeypatch.delitem(KINDS, "disputed-election")
     assert [deal_schedule(plan, abilities=able) for plan in plans] == with_it
-
-
-@pytest.mark.everything
-def test_a_vote_that_is_not_kept_is_found(tmp_path: Path) -> None:
-    bug, found = Bug.VOTE_NOT_PERSISTED, list[str]()
-    for seed in (1, 2, 3):
-        found += played(tmp_path, seed=seed, bug=bug.value)
-    assert bug.anomaly in found
-    assert not played(tmp_path / "sound", seed=1)
-
-
-def played(store: Path, **settings: object) -> list[str]:
-    """Play a run in virtual time; return the anomalies that are against the contract."""
-    fault = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}
-    plan = plan_from({
-        "system": "reference:controllers", "hosts": "simulated", "rate": 20, "topics": 1,
-        "partitions": 1, "time_limit_s": 40, "faults": [fault], **settings,
-    })  # fmt: skip
-    paths = play_here(plan, store).paths
-    verdict = judge_runs([paths.root], engine="local")[0]
-    assert verdict.checked["double-vote"]
-    return [name for name, told in verdict.anomalies.items() if told.trusted]

@@ -108,12 +108,19 @@ def written_for(bug: Bug) -> dict[str, object]:
     return {each: found[each] for each in ("nodes", "topics", "partitions", "rate", "faults")}
 
 
-DISPUTED = [{"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}]
+DISPUTED = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}
 FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
     Bug.ACK_BEFORE_COMMIT: (4, {"time_limit_s": 16, "nemesis": "partition"}),
     Bug.VOTE_NOT_PERSISTED: (
-        12,
-        {"time_limit_s": 40, "faults": DISPUTED, "rate": 20, "topics": 1, "partitions": 1},
+        5,
+        {
+            "system": "reference:controllers",
+            "time_limit_s": 40,
+            "rate": 20,
+            "topics": 1,
+            "partitions": 1,
+            "faults": [DISPUTED],
+        },
     ),
     Bug.TRUNCATE_TO_HIGH_WATERMARK: (
         10,
