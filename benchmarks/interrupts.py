@@ -69,17 +69,8 @@ BEGINS = "Interrupted at "
 SHORT = ("--warmup", "2", "--time-limit", "15", "--nemesis", "pause", "--nemesis-interval", "3",
          "--seed", "7")  # fmt: skip
 REFERENCE = ("--system", "reference", "--hosts", "process", "--rate", "100", *SHORT)
-SIMULATED = (
-    "--system",
-    "reference",
-    "--hosts",
-    "simulated",
-    *SHORT,
-    "--warmup",
-    "30",
-    "--time-limit",
-    "600",
-)
+SIMULATED = ("--system", "reference", "--hosts", "simulated", *SHORT, "--warmup", "30",
+             "--time-limit", "600")  # fmt: skip
 KAFKA = ("--system", "kafka:4.3.1", "--rate", "100", *SHORT)
 PARTS = {"reference": REFERENCE, "simulated": SIMULATED, "kafka": KAFKA}
 SPARK = ("--engine", "spark")

@@ -112,7 +112,7 @@ def outcome(
         interrupts: Ctrl-C, once and twice.
     """
     try:
-        _live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
+        live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
         result = _result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
@@ -124,7 +124,7 @@ def outcome(
     return StageResult(ending=Ending.PLAYED)
 
 
-def _live(
+def live(
     plan: Plan,
     paths: RunPaths,
     clock: RunClock,
@@ -133,7 +133,16 @@ def _live(
     console: Console,
     interrupts: Interrupts,
 ) -> None:
-    """Live a run's life in a world; what must be undone is undone on every way out."""
+    """Live a run's life in a world; what must be undone is undone on every way out.
+
+    Args:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        world: Where it takes place.
+        console: Where to talk.
+        interrupts: Ctrl-C, once and twice.
+    """
     life = ScriptedLife if plan.scenario else Life
 
     def lived() -> None:

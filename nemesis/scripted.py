@@ -2,7 +2,7 @@
 
 A script knows whom it hits and when, so nothing is dealt or resolved here; what is the same is the
 line in the ledger before, the row at each step, the effect that was measured and the heal that was
-confirmed. Who confirms a heal may be a thread of its own: a story goes on while a broker starts.
+confirmed. Who confirms a heal may be a task of its own: a story goes on while a broker starts.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -49,7 +49,7 @@ _CUT = "cut"
 
 @dataclass(slots=True, kw_only=True)
 class _Scripted:
-    """A fault of the script, and the thread that is busy with it, if there is one."""
+    """A fault of the script, and the task that is busy with it, if there is one."""
 
     kind: str
     targets: tuple[str, ...]
@@ -82,7 +82,7 @@ class ScriptedFaults:
     """Faults on brokers, controllers and links, at a script's word.
 
     Every method raises `ClusterError` or `WaitTimeoutError`, one sentence, if what it should do
-    could not be confirmed. It is for one thread.
+    could not be confirmed. It is for one task.
 
     Args:
         cluster: Its nodes, started; `controllers` of its own are hit and healed like brokers.

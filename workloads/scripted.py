@@ -201,9 +201,7 @@ class Script:
         recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
         recorder.flush()
 
-    def start_reading(
-        self, recorder: Recorder, client: Reader, process: int
-    ) -> str | None:
+    def start_reading(self, recorder: Recorder, client: Reader, process: int) -> str | None:
         """Assign the partition from its start to a process, and record it."""
         starts: dict[Key, int | None] = {self.key: None}
         op_id = self.begin(recorder, F.ASSIGN, process)

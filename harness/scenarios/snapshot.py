@@ -4,11 +4,11 @@ Brokers go on writing meanwhile, so a copied segment may be torn at its end: rea
 that, as they do with what a crash leaves.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from cluster.protocol import Disk, Hosts
+from cluster.protocol import Disk
 from harness.scenarios.sight import Place, partition_folder
 
 OF_NODE = ("*-checkpoint", "meta.properties")
@@ -23,18 +23,18 @@ OF_PARTITION = (
 
 
 def copy_replicas(
-    hosts: Hosts, snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
+    disk_of: Callable[[str], Disk], snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
 ) -> None:
     """Copy what some nodes hold of some partitions, and the checkpoint files of their log folders.
 
     Args:
-        hosts: Where they have it.
+        disk_of: Returns the files of a node.
         snapshot: The step's folder.
         nodes: Whose files; of a node without a log folder nothing is copied.
         places: Partitions.
     """
     for node in nodes:
-        disk = hosts.disk(node)
+        disk = disk_of(node)
         for file in _worth_keeping(disk, places):
             # A checkpoint file that is replaced, or a segment that is deleted, at this moment.
             with suppress(FileNotFoundError):

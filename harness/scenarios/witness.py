@@ -43,7 +43,7 @@ class Witness:
             self._quorum.ask()
         places = list(dict.fromkeys([props.place, props.sight.log_place]))
         snapshot = props.paths.snapshots / name
-        copy_replicas(props.sight.hosts, snapshot, nodes=self._nodes, places=places)
+        copy_replicas(props.sight.hosts.disk, snapshot, nodes=self._nodes, places=places)
         append_step(props.paths.steps, self._step(scene, name))
 
     def _step(self, scene: Scene, name: str) -> Step:

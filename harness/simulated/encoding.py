@@ -5,7 +5,7 @@ same objects for every reader, so what they hold is kept.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -23,6 +23,8 @@ _LENGTH_FROM = 12
 _STAMPED = 0x08
 """The time stamps are the broker's."""
 _CONTROL = 0x20
+_NO_KEY = b"\1"
+"""A length of -1, as a zigzag varint."""
 _KEPT = 4096
 
 Record = tuple[int, int | None, int, int]
@@ -30,7 +32,12 @@ Record = tuple[int, int | None, int, int]
 
 
 def record_batch(
-    values: Sequence[int], *, payload_bytes: int, producer: tuple[int, int, int], at_ms: int
+    values: Sequence[int],
+    *,
+    payload_bytes: int,
+    producer: tuple[int, int, int],
+    at_ms: int,
+    payload: Callable[[int], bytes] | None = None,
 ) -> bytes:
     """Return values as one batch.
 
@@ -39,14 +46,19 @@ def record_batch(
         payload_bytes: The size of each record's value.
         producer: Id, epoch and first sequence number; -1 each without idempotence.
         at_ms: Their time stamp.
+        payload: Of a value, of messages that are nothing else; None: as `contents.messages` has it.
     """
     count = len(values)
-    body = b"".join(
-        _record(delta, payload, key, NO_HEADERS if headers is None else coded_header(key))
-        for delta, (payload, key, headers) in enumerate(
-            messages(np.array(values, np.int64), payload_bytes, at_ms, headers=True)
+    if payload is None:
+        made = messages(np.array(values, np.int64), payload_bytes, at_ms, headers=True)
+        body = b"".join(
+            _record(delta, each, key, NO_HEADERS if headers is None else coded_header(key))
+            for delta, (each, key, headers) in enumerate(made)
         )
-    )
+    else:
+        body = b"".join(
+            _record(delta, payload(value), None, NO_HEADERS) for delta, value in enumerate(values)
+        )
     summed = _BEHIND_SUM.pack(0, count - 1, at_ms, at_ms, *producer, count) + body
     length = _HEADER.size - _LENGTH_FROM + len(body)
     return _BEFORE_SUMMED.pack(0, length, -1, _MAGIC, crc32c(summed)) + summed
@@ -78,10 +90,10 @@ def end_of(data: bytes) -> int | None:
     return found
 
 
-def _record(delta: int, payload: bytes, key: bytes, headers: bytes) -> bytes:
+def _record(delta: int, payload: bytes, key: bytes | None, headers: bytes) -> bytes:
     # Attributes, delta of time stamps, of offsets; the key; the value; headers.
-    sizes = _varint(len(key)), _varint(len(payload))
-    inner = b"\0\0%b%b%b%b%b%b" % (_varint(delta), sizes[0], key, sizes[1], payload, headers)
+    sizes = _NO_KEY if key is None else _varint(len(key)), _varint(len(payload))
+    inner = b"\0\0%b%b%b%b%b%b" % (_varint(delta), sizes[0], key or b"", sizes[1], payload, headers)
     return _varint(len(inner)) + inner
 
 

@@ -91,6 +91,7 @@ class Producer:
         leaders: Who leads.
         wake: Has `Fired(timer=WORK)` come at once; for what comes from outside.
         clock: Returns virtual time: what the record's times are.
+        payload: As of `encoding.record_batch`.
     """
 
     def __init__(
@@ -100,12 +101,14 @@ class Producer:
         *,
         wake: Callable[[], None],
         clock: Callable[[], int],
+        payload: Callable[[int], bytes] | None = None,
     ) -> None:
         self._plan, self._leaders, self._wake, self._clock = plan, leaders, wake, clock
         self._acks = _ACKS[plan.acks]
         self._delivery_ns = round(plan.delivery_timeout_s * 1000) * MS
         self._linger_ns = round(plan.linger_ms * MS)
         self._idempotent, self._payload_bytes = plan.idempotent, plan.payload_bytes
+        self._payload = payload
         self._lanes = {key: _Lane(key, f"linger-{key}") for key in plan.topic_partitions}
         self._asked: dict[int, _Lane | None] = {}
         self._last = 0
@@ -172,6 +175,7 @@ class Producer:
             payload_bytes=self._payload_bytes,
             producer=producer,
             at_ms=_EPOCH_MS + self._clock() // MS,
+            payload=self._payload,
         )
         lane.flight = _Flight(entries=entries, data=data, count=len(values))
 

@@ -13,6 +13,7 @@ from harness.simulated.leaders import Leaders
 from harness.simulated.producer import WORK, Done, Producer
 from harness.simulated.waiting import WaitingReader, WaitingSender
 from results.record.clock import RunClock
+from results.record.contents import message_payload
 from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
@@ -98,12 +99,12 @@ class ClientHosts:
         return made
 
     def lone_sender(self) -> LoneSender:
-        """Start a producer for code that waits; it ends when it is closed."""
-        made, host = self._producer()
+        """Start a producer of messages with names for code that waits; its close ends it."""
+        made, host = self._producer(message_payload)
         return WaitingSender(made, lambda: self.end(host))
 
     def lone_reader(self, process: int) -> Reader:
-        """Start a consumer for code that waits; it ends when it is closed."""
+        """Start a consumer for code that waits; its close ends it."""
         del process
         door = _Door()
         made = Consumer(self._leaders(), wake=door.wake)
@@ -120,10 +121,12 @@ class ClientHosts:
         host.kill()
         del self._simulation.hosts[host.id]
 
-    def _producer(self) -> tuple[Producer, Host]:
+    def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
         door = _Door()
         plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
+        made = Producer(
+            plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now, payload=payload
+        )
         door.host = self._start(made)
         return made, door.host
 

@@ -13,7 +13,16 @@ from cluster.reference.log.batches import batch
 from cluster.reference.log.files import LogFiles
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import recovered
-from cluster.reference.machine import Arrived, Effect, Event, Fired, Reply, SetTimer
+from cluster.reference.machine import (
+    Answered,
+    Arrived,
+    Effect,
+    Event,
+    Fired,
+    Reply,
+    Request,
+    SetTimer,
+)
 from cluster.reference.messages.clients import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -34,7 +43,9 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
+from harness.simulated.consumer import Consumer
 from harness.simulated.encoding import fetched_records, record_batch
+from harness.simulated.leaders import Leaders
 from harness.simulated.worker import ClientHosts, SimulatedWorker
 from results.record.plan import Plan, plan_from
 from results.record.terms import Phase
@@ -222,6 +233,53 @@ def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
     play(tmp_path / "other", 6)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert contents(tmp_path / "one") != contents(tmp_path / "other")
+
+
+def test_an_end_is_told_when_all_before_it_was_read() -> None:
+    """A fetch may hold less than there is."""
+    consumer, sizes = Consumer(Leaders(["t"], [1]), wake=lambda: None), (3, 2)
+    consumer.assign({("t", 0): None})
+    told = MetadataResponse(
+        brokers=(),
+        cluster_id=None,
+        controller_id=1,
+        topics=(MetadataResponseTopic(name="t", partitions=(_led_by(1),)),),
+    )
+    (asked,) = requests(consumer.start(0))
+    (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=told)))
+    ends, at = [], 0
+    for size in sizes:
+        held = record_batch(range(at, at + size), payload_bytes=20, producer=(-1, -1, -1), at_ms=0)
+        answer = fetched("t", at.to_bytes(8, "big") + held[8:], high_watermark=sum(sizes))
+        (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=answer)))
+        ends.append(consumer.poll(100).ends)
+        at += size
+    assert ends == [{}, {("t", 0): 5}]
+
+
+def _led_by(broker: int) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=0,
+        leader_id=broker,
+        leader_epoch=0,
+        replica_nodes=(broker,),
+        isr_nodes=(broker,),
+    )
+
+
+def fetched(topic: str, data: bytes, *, high_watermark: int) -> FetchResponse:
+    part = FetchedPartition(
+        topic=topic,
+        partition=0,
+        error_code=ErrorCode.none,
+        high_watermark=high_watermark,
+        records=data,
+    )
+    return FetchResponse(partitions=(part,))
+
+
+def requests(effects: Sequence[Effect]) -> list[Request]:
+    return [each for each in effects if isinstance(each, Request)]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -49,9 +49,8 @@ def played(store: Path, plan: Plan) -> RunPaths:
     def watch(process: Process) -> None:
         node = process.machine
         assert isinstance(node, Node)
-        assert node.replicas is not None
         quorum.look(process.id, node.plane.quorum)
-        for partition in node.replicas.partitions.values():
+        for partition in node.replicas.partitions.values() if node.replicas else ():
             partitions.look(process.id, partition)
 
     def before(simulation: Simulation) -> None:
@@ -291,3 +290,20 @@ def test_a_run_that_hangs_ends_with_a_sentence(
     run = play_here(plan_of(1, time_limit_s=2, nemesis=""), tmp_path)
     assert run.result.ending is Ending.INTERNAL
     assert run.result.sentence == "TaskError: life did not end within 4 s of virtual time"
+
+
+def test_controllers_of_their_own_and_faults_that_wait_for_a_state(tmp_path: Path) -> None:
+    faults = [
+        {"kind": "kill", "target": "leader(log-0,0)", "at_s": 1, "hold_s": 5},
+        {"kind": "pause", "target": "one", "hold_s": 1, "when": "leader epoch of log-0-0 >= 1"},
+        {"kind": "kill", "target": "controller", "at_s": 9, "hold_s": 3},
+    ]
+    asked = plan_of(2, system="reference:controllers", time_limit_s=15, faults=faults)
+    paths = played(tmp_path, asked)
+    verdict = judged(paths)
+    assert verdict.valid is Validity.VALID, (verdict.unknown_because, verdict.anomalies)
+    rows = pq.read_table(paths.table("faults")).to_pylist()
+    assert all(row["confirmed_ns"] is not None for row in rows)
+    first, paused, last = sorted(rows, key=lambda row: row["requested_ns"])
+    assert paused["requested_ns"] - first["confirmed_ns"] > NS_PER_S, "once another one leads"
+    assert last["targets"][0] in {"n101", "n102", "n103"}

@@ -162,6 +162,12 @@ def test_whoever_waits_meanwhile_fails_too_and_undoes_what_it_did(*, failing: bo
     assert undone == [5]
 
 
+def test_the_least_wait_lets_time_pass() -> None:
+    agenda = Agenda()
+    Tasks(agenda).run(lambda: new_event().wait(1e-16))
+    assert agenda.now == 1
+
+
 def test_what_nobody_will_ever_end_is_an_error() -> None:
     with pytest.raises(TaskError, match="main waits, and nothing is to come"):
         Tasks(Agenda()).run(lambda: new_event().wait())

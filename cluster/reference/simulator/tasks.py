@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from math import ceil
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -45,9 +46,8 @@ class Waiters:
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
-            # At least a nanosecond, or whoever waits for the rest of one waits for ever.
-            least_ns = 1 if timeout > 0 else 0
-            self._agenda.after(max(least_ns, round(timeout * _NS_PER_S)), here.give_up)
+            # Rounded up: whoever waits again until a moment is there must get there.
+            self._agenda.after(max(0, ceil(timeout * _NS_PER_S)), here.give_up)
         here.sleep()
         return here.woken
 
