@@ -65,7 +65,6 @@ def _refuse_unsimulated(plan: Plan) -> None:
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
         "simulated clients do not compress: take compression none": plan.compression != "none",
-        "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
         "of librdkafka's settings simulated clients know those of groups alone"
         f" ({', '.join(HONOURED)}): leave the others of [client] out": not (
             {*plan.client} <= {*HONOURED}

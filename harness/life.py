@@ -9,9 +9,10 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from cluster.hosts.abilities import built_for
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.observer import Summary
-from cluster.protocol import Ability, ClusterError, ClusterView
+from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
 from harness.healing import Healing
 from harness.interrupt import Interrupts
@@ -136,7 +137,7 @@ class Life:
             writers_lost=fleet.died,
         )
         # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
-        schedule = deal_schedule(plan, abilities=frozenset(Ability))
+        schedule = deal_schedule(plan, abilities=built_for(plan.hosts))
         self._nemesis = Nemesis(
             plan=plan,
             schedule=schedule,

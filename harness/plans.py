@@ -273,7 +273,7 @@ def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan
         needs = [needs_of(family) for family in families]
     else:
         needs = [KINDS[fault.kind].needs for fault in plan.faults]
-    # Simulated machines have a disk each anyway.
+    # Simulated machines have a disk each anyway, of more than anybody fills.
     fills = hosts != SIMULATED and any(Ability.DISK in each for each in needs)
     disk_mb = DISK_MB if fills else None
     return plan.model_copy(

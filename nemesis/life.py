@@ -15,7 +15,7 @@ from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
 from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
@@ -242,8 +242,12 @@ class Life:
     def _claim(self, targets: tuple[str, ...]) -> None:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
-            aspect = KINDS[self.scheduled.kind].aspect
-            self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
+            for aspect in KINDS[self.scheduled.kind].aspects:
+                # Links around two nodes have those between them in common.
+                all_of_them = aspect is Aspect.QUALITY and self._book.dealt
+                others = tuple(self._site.cluster.nodes) if all_of_them else ()
+                nodes = dict.fromkeys((*targets, *others))
+                self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
         """Have no other fault move the same partitions, as long as this one can move them back."""
@@ -292,12 +296,13 @@ class Life:
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
-        """Refuse targets that a fault of another lane has in hand; it will be over."""
+        """Take the targets, or refuse them: a fault of another lane has them in hand, for now."""
         if not self._book.dealt:
             return
         try:
             self._claim(nodes)
         except ClusterError as theirs:
+            self._book.claims.release(self.scheduled.fault_id)
             raise NoTargetError(str(theirs)) from theirs
 
     def _roster(self) -> Roster:

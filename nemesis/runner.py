@@ -86,6 +86,7 @@ class Nemesis:
     ) -> None:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
+        self._kind_of_hosts = plan.hosts
         network = Network(hosts) if isinstance(hosts, CanPartition) else None
         self._site = Site(
             cluster=cluster,
@@ -185,7 +186,7 @@ class Nemesis:
             mend = partial(self._heal_late, lives, stop)
             why_not = self._turns.refusal(
                 life,
-                latest_s=end_s - life.scheduled.hold_s - KINDS[life.scheduled.kind].settle_s,
+                latest_s=end_s - life.scheduled.hold_s - self._settles_s(life),
                 patience=whole,
                 mend=mend,
             )
@@ -196,6 +197,9 @@ class Nemesis:
                 continue
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
+
+    def _settles_s(self, life: Life) -> float:
+        return KINDS[life.scheduled.kind].settles_s(self._kind_of_hosts)
 
     def _live(self, life: Life, stop: Event) -> None:
         """Have a fault begin, last and end; if the main phase ends meanwhile, it stays in force."""

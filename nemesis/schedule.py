@@ -8,7 +8,7 @@ Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes 
 kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
 hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
 common, so that whatever overlaps composes (docs/faults.md). Beside what takes records, nothing is
-dealt in either.
+dealt in either. In virtual time both lanes have all kinds (`nemesis.overlaps`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,42 +18,16 @@ from random import Random
 from cluster.kafka.configuration import hidden_s
 from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
-from nemesis.virtual import kinds_in
+from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
-from results.record.plan import ALL, NEMESIS_KINDS, Plan
+from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.plan_parts import PlannedFault
 
-MIN_HOLD_S = 4.2
-"""Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""
-CALM_S = 0.5
-"""Between what a fault and its aftermath take and the next fault, or the end of the main phase."""
 FEW_FAMILIES = 4
 """So many share one lane: dealt side by side a default run would have twice as many faults."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledFault:
-    """One fault to come.
-
-    Attributes:
-        fault_id: Counted from 1.
-        at_s: Seconds from the start of the main phase.
-        kind: A name in the registry.
-        target: A role expression; who that is turns out at the moment of the fault.
-        hold_s: Seconds from its confirmation to its heal.
-        lane: Dealt faults of one lane wait for each other; lanes run side by side.
-        when: A state that is waited for from `at_s` on (`nemesis.triggers`); None: none.
-    """
-
-    fault_id: int
-    at_s: float
-    kind: str
-    target: str
-    hold_s: float
-    lane: int = 0
-    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +73,11 @@ def deal_schedule(
     dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families)
     dropped += without_room(plan, list(families), faults)
-    return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
+    # Simulated hosts bear it that a majority is gone.
+    spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
+    return Schedule(
+        faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
+    )
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
@@ -111,7 +89,7 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         family: tuple(
             kind
             for kind in kinds_of(family, abilities, nodes=plan.nodes)
-            if KINDS[kind].suits(plan)
+            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(plan.hosts)
         )
         for family in _wanted(plan)
     }
@@ -129,12 +107,18 @@ def _with_room(
     plan: Plan, families: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
+
+    def settles_s(family: str) -> tuple[float, float]:
+        # Of two that take as long in virtual time, what takes longer on real hosts.
+        kinds = [KINDS[kind] for kind in left[family]]
+        return min((kind.settles_s(plan.hosts), kind.settle_s) for kind in kinds)
+
     left = dict(families)
     while left:
         dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left)}
         if dealt == left.keys():
             return left
-        del left[max(left, key=lambda family: min(KINDS[kind].settle_s for kind in left[family]))]
+        del left[max(left, key=settles_s)]
     return families
 
 
@@ -236,6 +220,7 @@ _WORDS = {
     Ability.SHAPE: "make the network bad",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
+    Ability.SLOW_DISK: "slow a node's disk down",
 }
 
 
@@ -265,6 +250,8 @@ def _dealt_faults(plan: Plan, families: Mapping[str, Sequence[str]]) -> tuple[Sc
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
         lanes = [_Lane(plan, family_deck(families, rng), rng, round_of=len(families))]
+    elif plan.hosts == SIMULATED:
+        return deal_overlapping(plan, families)
     else:
         lanes = [
             _kinds_lane(plan, _of_lane(families, takes=takes), number)
@@ -325,7 +312,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
         lane = min(still, key=lambda each: each.at_s)
         kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
-        lasts_s, at_s = hold_s + KINDS[kind].settle_s, lane.at_s
+        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
         if KINDS[kind].when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])
@@ -358,8 +345,7 @@ def without_room(
         families: That were to be dealt.
         faults: What was dealt.
     """
-    kinds = kinds_in(plan)
-    dealt = {kinds[fault.kind].family for fault in faults}
+    dealt = {KINDS[fault.kind].family for fault in faults}
     missing = [family for family in families if family not in dealt]
     if not missing:
         return []
@@ -373,15 +359,3 @@ def without_room(
         f" use a longer --time-limit (in a suite: time_limit_s), or {instead}"
     )
     return [sentence]
-
-
-def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return how long a dealt fault is held: most of the interval, and no shorter than a session.
-
-    Args:
-        plan: Of the run.
-        rng: Draws.
-    """
-    hold_s = max(MIN_HOLD_S, rng.uniform(0.6, 0.9) * plan.nemesis_interval_s)
-    # Sends must outlive the fault, or each of them would end unknown.
-    return min(hold_s, 0.8 * plan.delivery_timeout_s)

@@ -32,7 +32,7 @@ from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker, Patience, Site
 from nemesis.rows import FaultRows
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.stop import Stop
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, all_back, sweep
 from results.record.clock import RunClock, stopwatch_s, wait_until

@@ -132,7 +132,7 @@ class Wipe:
 def wiped(disk: Disk) -> list[ReplicaWiped]:
     """Remove every replica from a disk whose broker is gone; return what each was."""
     found = [_measured(disk, place, folder) for place, folder in replica_folders(disk)]
-    for folder in {path.parent for path in left_of(disk)}:
+    for folder in sorted({path.parent for path in left_of(disk)}):
         disk.remove(folder)
     return found
 

@@ -116,6 +116,11 @@ class BrokerProcesses:
         broker.paused = False
         log.info("%s killed (pid %d)", called(node), broker.process.pid)
 
+    def excuse(self, node: str) -> None:
+        """Have the end of a node's broker be of our doing, though nothing is sent to it."""
+        if broker := self._brokers.get(node):
+            broker.ended_by_us = True
+
     def pause(self, node: str) -> None:
         """SIGSTOP a node's broker.
 

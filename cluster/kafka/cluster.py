@@ -184,6 +184,10 @@ class KafkaCluster:
         """SIGKILL the node's broker."""
         self._processes.kill(node)
 
+    def excuse_end(self, node: str) -> None:
+        """Take the end of a node's broker for a fault's, though no signal of ours comes first."""
+        self._processes.excuse(node)
+
     def pause_node(self, node: str) -> None:
         """SIGSTOP the node's broker."""
         self._processes.pause(node)

@@ -9,7 +9,7 @@ import io
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
@@ -26,6 +26,8 @@ A = TypeVar("A", bound=ResponsePayload)
 CLIENT_ID = "logquake"
 _LENGTH = struct.Struct(">i")
 MAX_ANSWER_BYTES = 64 << 20
+ABSURD_SIZE = 0x7FFF_FFFF
+"""No request may have it: whoever announces it is hung up on at once, in every version."""
 
 
 class WireError(ClusterError):
@@ -40,6 +42,13 @@ class Channel(Protocol):
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
         """Send a request and return its answer; raises `WireError`."""
+
+    def knock(self, *, timeout_s: float) -> str:
+        """Send what is no request, and wait until the broker hangs up; raises `WireError`.
+
+        Returns:
+            The port that the line of its log names, which it writes for that.
+        """
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -91,6 +100,26 @@ class Connection:
             self.close()
             what = type(request).__name__
             raise WireError(f"{_text(self._place)} did not answer {what}: {failure}") from failure
+
+    def knock(self, *, timeout_s: float) -> str:
+        """Connect anew, send what is no request, and wait until the broker hangs up.
+
+        Args:
+            timeout_s: Limit for connecting, and for the end each.
+
+        Raises:
+            WireError: It cannot be reached, or does not hang up.
+        """
+        self.close()
+        try:
+            with socket.create_connection(self._place, timeout=timeout_s) as line:
+                port = int(line.getsockname()[1])
+                line.sendall(_LENGTH.pack(ABSURD_SIZE))
+                with suppress(ConnectionError):  # Hung up on, one way or the other.
+                    line.recv(1)
+        except OSError as failed:
+            raise WireError(f"{_text(self._place)} did not answer a knock: {failed}") from failed
+        return str(port)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""

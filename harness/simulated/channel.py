@@ -13,6 +13,8 @@ from cluster.kafka.configuration import node_id
 from cluster.kafka.wire import CLIENT_ID, A, WireError
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request
 from cluster.reference.simulator.host import Host
+from cluster.reference.simulator.network import KNOCK
+from cluster.reference.simulator.process import Process
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S
@@ -55,6 +57,18 @@ class SimulatedChannel:
             raise WireError(f"{self._node} did not answer {type(request).__name__}")
         return cast("A", api.write(message, answer))
 
+    def knock(self, *, timeout_s: float) -> str:
+        """Send what is no request, and wait until the broker hangs up; return its name for us."""
+        asker, process = self._opened()
+        came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
+        process.wake(_WORK)
+        over = process.outgoing[self._to]
+        came.event.wait()
+        self.close()
+        if over.server is None:
+            raise WireError(f"{self._node} did not answer a knock")
+        return str(over.number)
+
     def close(self) -> None:
         """Close the connection. Idempotent."""
         if self._own is not None and self._asker is not None:
@@ -80,15 +94,19 @@ class SimulatedChannel:
         return message
 
     def _sent(self, message: object, timeout_s: float) -> object | None:
+        asker, process = self._opened()
+        came = asker.put(message, timeout_ns=_ns(timeout_s))
+        process.wake(_WORK)
+        came.event.wait()
+        return came.message
+
+    def _opened(self) -> "tuple[_Asker, Process]":
         if self._asker is None or self._own is None:
             self._asker = _Asker(self._to)
             self._own = self._machines.start(self._asker)
         process = self._own.process
         assert process is not None, "nobody ends it but `close`"
-        came = self._asker.put(message, timeout_ns=round(max(0.0, timeout_s) * NS_PER_S))
-        process.wake(_WORK)
-        came.event.wait()
-        return came.message
+        return self._asker, process
 
 
 class _Coming:
@@ -110,12 +128,13 @@ class _Asker:
         self._coming: dict[int, _Coming] = {}
         self._last = 0
 
-    def put(self, message: object, *, timeout_ns: int) -> _Coming:
-        """Have a question asked at the next wake."""
-        self._last += 1
-        request = Request(number=self._last, to=self._to, message=message, timeout_ns=timeout_ns)
+    def put(self, message: object, *, timeout_ns: int, number: int | None = None) -> _Coming:
+        """Have a question asked at the next wake, under a number of its own."""
+        if number is None:
+            self._last = number = self._last + 1
+        request = Request(number=number, to=self._to, message=message, timeout_ns=timeout_ns)
         self._wanted.append(request)
-        coming = self._coming[self._last] = _Coming()
+        coming = self._coming[number] = _Coming()
         return coming
 
     def give_up(self) -> None:
@@ -140,3 +159,7 @@ class _Asker:
             case _:
                 pass
         return []
+
+
+def _ns(timeout_s: float) -> int:
+    return round(max(0.0, timeout_s) * NS_PER_S)

@@ -90,7 +90,7 @@ class SimulatedWorld:
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
         """Return simulated machines."""
-        return SimulatedMachines(self.simulation, machines(plan), paths.node)
+        return SimulatedMachines(self.simulation, machines(plan), paths.node, disk_mb=plan.disk_mb)
 
     def cluster(
         self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Callable[[str], object]

@@ -296,7 +296,9 @@ def _disputed(effect: Json) -> str:
         f"{each['node']} after its vote for {each['voted_for']} in epoch {each['epoch']}"
         for each in _objects(effect, "struck")
     ]
-    return f"killed and started again: {', '.join(struck)}"
+    # Runs of earlier versions did not measure their links.
+    slow = f"; {_quality(json_object(effect['slow']))}" if effect.get("slow") else ""
+    return f"killed and started again: {', '.join(struck)}{slow}"
 
 
 def _slow_disks(effect: Json) -> str:

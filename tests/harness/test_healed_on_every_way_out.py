@@ -20,7 +20,8 @@ from harness.life import Life
 from nemesis.ledger import open_entries
 from nemesis.life import FaultPhase
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from nemesis.sweep import HealReport
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import load_milestones

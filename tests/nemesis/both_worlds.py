@@ -11,7 +11,8 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import ClusterError, Hosts
 from harness.world import world_of
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from

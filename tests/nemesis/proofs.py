@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nemesis.registry import KINDS
-
 Seen = Mapping[str, Any]
 Shows = Callable[[Seen, Sequence[Seen]], bool]
 
@@ -245,6 +243,13 @@ def _followed(before: Seen, looks: Sequence[Seen]) -> bool:
     return another and now["epoch"] > before["epoch"] and not now["brokers"]
 
 
+def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether more lives than before ended without a word after a vote, and another began."""
+    now = looks[-1]
+    died = [node for node, seen in now.items() if seen["died"] > before[node]["died"]]
+    return bool(died) and all(now[node]["brokers"] != before[node]["brokers"] for node in died)
+
+
 _FILES = "files"
 PROOFS: dict[str, Proof] = {
     "isolate": _cut(dict.fromkeys(AROUND, is_dead)),
@@ -293,6 +298,14 @@ PROOFS: dict[str, Proof] = {
     "unclean-election": Proof(
         witness="elections", shows=_led_by_who_was_behind, gone=_assigned_again, from_start=True
     ),
+    "disputed-election": Proof(
+        witness="voters",
+        shows=_voters_restarted_after_votes,
+        gone=lambda before, after: (
+            after.keys() == before.keys() and all(_one(now["brokers"]) for now in after.values())
+        ),
+        lasts=False,
+    ),
     "topic-churn": Proof(
         witness="topics",
         shows=lambda before, looks: bool(set(looks[-1]["topics"]) - set(before["topics"])),
@@ -302,4 +315,3 @@ PROOFS: dict[str, Proof] = {
 
 OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
 """These need no broker to be proven, but machines only."""
-OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

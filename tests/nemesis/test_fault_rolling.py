@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cluster.protocol import ProcessId
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from tests.nemesis.conftest import World
 
 ROLL = ScheduledFault(fault_id=1, at_s=0, kind="rolling-restart", target="all", hold_s=0)

@@ -16,7 +16,7 @@ from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import Tasks
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from results.record.clock import NS_PER_S, pause_until
 from results.record.plan import Plan
 from results.record.runtime import new_event, start
@@ -81,6 +81,8 @@ def _played(
         stop.set()
         task.result()
         nemesis.heal_all()
+        world.nemeses.remove(nemesis)
+        nemesis.close()  # What repeats is written when there is much of it, or at the end.
 
     Tasks(Agenda()).run(life)
     return {

@@ -107,11 +107,19 @@ def written_for(bug: Bug) -> dict[str, object]:
     return {each: found[each] for each in ("nodes", "topics", "partitions", "rate", "faults")}
 
 
+DISPUTED = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "hold_s": 25}
 FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
     Bug.ACK_BEFORE_COMMIT: (4, {"time_limit_s": 16, "nemesis": "partition"}),
     Bug.VOTE_NOT_PERSISTED: (
-        12,
-        {"time_limit_s": 40, "nemesis": "leadership", "rate": 20, "topics": 1, "partitions": 1},
+        5,
+        {
+            "system": "reference:controllers",
+            "time_limit_s": 40,
+            "rate": 20,
+            "topics": 1,
+            "partitions": 1,
+            "faults": [DISPUTED],
+        },
     ),
     Bug.TRUNCATE_TO_HIGH_WATERMARK: (
         10,
@@ -181,12 +189,14 @@ def test_what_is_under_way_at_the_end_is_all_undone_before_it_is_looked_at(tmp_p
 def test_a_broker_that_is_down_waits_for_no_disk_and_goes_by_no_clock(
     tmp_path: Path, kind: str
 ) -> None:
-    faults = [{"kind": "kill", "target": "n1", "at_s": 2, "hold_s": 9},
+    faults = [{"kind": "kill", "target": "n1", "at_s": 2, "hold_s": 15},
               {"kind": kind, "target": "n1", "at_s": 5, "hold_s": 3}]  # fmt: skip
-    rows = fault_rows(played(tmp_path, plan_of(1, time_limit_s=14, faults=faults)))
+    rows = fault_rows(played(tmp_path, plan_of(1, time_limit_s=20, faults=faults)))
     (row,) = [each for each in rows if each["kind"] == kind]
     assert row["confirmed_ns"] is None
-    assert "no broker runs on n1" in row["effect"]
+    # Whoever is to tell of the effect is waited for, for a while.
+    why = {"slow-disk": "no broker runs on n1", "clock-drift": "the broker of n1 is away"}
+    assert why[kind] in row["effect"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +210,6 @@ def test_a_broker_that_is_down_waits_for_no_disk_and_goes_by_no_clock(
             "simulated clients know those of groups alone",
         ),
         ({"clients": "lab"}, "leave --clients out"),
-        ({"disk_mb": 64}, "leave disk_mb out"),
         ({"image": "apache/kafka:4.3.1"}, "add --hosts docker, or leave the image out"),
         ({"workload": "txn"}, "has no transactions; take log or groups"),
         ({"broker": {"log.segment.bytes": "abc"}}, "log.segment.bytes cannot be 'abc'"),

@@ -224,8 +224,15 @@ SENTENCES: list[tuple[Any, str]] = [
         "a flush held n1 up for 0.046 s, for 0.001 s before",
     ),
     (
-        DisputedElectionEffect(took_s=1, struck=(VoterStruck(node="n3", epoch=2, voted_for="n1"),)),
-        "killed and started again: n3 after its vote for n1 in epoch 2",
+        DisputedElectionEffect(
+            took_s=1,
+            struck=(VoterStruck(node="n3", epoch=2, voted_for="n1"),),
+            slow=_quality(delay_ms=60, loss=0.2),
+        ),
+        (
+            "killed and started again: n3 after its vote for n1 in epoch 2;"
+            " datagrams on 1 link: fastest round trip 0.2 → 200.0 ms; lost 0.0 → 20.0 %"
+        ),
     ),
 ]
 HEALS: list[tuple[Any, str]] = [

@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -24,9 +23,11 @@ class MachineFiles:
 
     Attributes:
         host: Whose.
+        folder: What was prepared for it, such as its settings.
     """
 
     host: Host
+    folder: Path
     _texts: dict[str, bytearray] = field(
         default_factory=lambda: {name: bytearray() for name in _SAID}
     )
@@ -40,18 +41,12 @@ class MachineFiles:
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
-        return len(self.read(path))
+        return len(self._whole(path))
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
-        folder, _, rest = str(path).partition("/")
-        if folder == _LOGS and rest in _SAID:
-            found = bytes(self._said()[rest])
-        elif folder == _DATA:
-            found = self.host.disk.read(rest)
-        else:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return found[at:] if size < 0 else found[at : at + size]
+        found = self._whole(path)
+        return bytes(found[at:] if size < 0 else found[at : at + size])
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk that may exist; what lies around them stays."""
@@ -86,13 +81,23 @@ class MachineFiles:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(self.read(path))
 
+    def _whole(self, path: PurePosixPath | str) -> bytes | bytearray:
+        folder, _, rest = str(path).partition("/")
+        if folder == _LOGS and rest in _SAID:
+            return self._said()[rest]
+        if folder == _DATA:
+            return self.host.disk.read(rest)
+        if not rest:
+            return (self.folder / folder).read_bytes()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
     def _own(self, path: PurePosixPath | str) -> str:
         folder, _, rest = str(path).partition("/")
         if folder != _DATA:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
         return rest
 
-    def _said(self) -> Mapping[str, bytearray]:
+    def _said(self) -> dict[str, bytearray]:
         """Return the logs, with what was said since they were looked at."""
         said = self.host.said
         for at_ns, text in said[self._heard :]:

@@ -35,7 +35,13 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
-from cluster.reference.simulator.network import CLIENT, END, NEVER, Connection
+from cluster.reference.simulator.network import (
+    CLIENT,
+    END,
+    KNOCK,
+    NEVER,
+    Connection,
+)
 
 if TYPE_CHECKING:
     from cluster.reference.simulator.host import Host
@@ -108,6 +114,10 @@ class Process:
         self.paused = False
         self._catch_up()
 
+    def hasten_timers(self, by_ns: int) -> None:
+        """Have all timers go off earlier by so much: the clock jumped forward."""
+        self._agenda.hasten(self._fire, by_ns)
+
     def wake(self, timer: str) -> None:
         """Have a timer's time come now: what a client is told from outside."""
         if self.alive:
@@ -117,10 +127,8 @@ class Process:
         """Take a request, or the end of a connection on which some came."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.requested, (over, number, message)))
-        elif number == END:
-            if self.incoming.pop(over.number, None) is not None:
-                over.server_open = False
-                self._take(Hung(connection=over.number))
+        elif number < 0:
+            self._no_request(over, number)
         else:
             self.incoming[over.number] = over
             who = over.client.id
@@ -128,6 +136,18 @@ class Process:
                 who=who if who >= 0 else CLIENT, connection=over.number, correlation=number
             )
             self._take(Arrived(asker=asker, message=message))
+
+    def _no_request(self, over: Connection, number: int) -> None:
+        if number == KNOCK:
+            # In Kafka's words, and without the machine, as servers of processes do.
+            self.host.say(
+                f"[SocketServer] Unexpected error from /client:{over.number}; closing connection:"
+                " no request"
+            )
+            self._network.break_off(over)
+        elif self.incoming.pop(over.number, None) is not None:
+            over.server_open = False
+            self._take(Hung(connection=over.number))
 
     def answered(self, over: Connection, number: int, message: object) -> None:
         """Take an answer, or the end of a connection of one's own."""
@@ -294,4 +314,4 @@ class Process:
         self.host.kill()
 
     def _say(self, effect: Say) -> None:
-        self.host.said.append((self._agenda.now, effect.text))
+        self.host.say(effect.text)

@@ -59,7 +59,8 @@ class Simulation:
             trace=trace,
             watch=watch,
         )
-        host.clock.shown_ns = random.randrange(_LONGEST_UPTIME_S) * NS_PER_S
+        host.clock.true_ns = random.randrange(_LONGEST_UPTIME_S) * NS_PER_S
+        host.clock.shown_ns = host.clock.true_ns
         self.hosts[number] = host
         return host
 
