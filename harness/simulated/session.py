@@ -18,7 +18,6 @@ from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import Answer, Answers, Interrupts, at_once
 from harness.judgement import choose_engine
 from harness.plans import refuse_impossible
-from harness.scenarios.choices import refuse_unsimulated_story
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.telling import story_of, tell
 from harness.simulated.clock import VirtualClock
@@ -239,8 +238,6 @@ def refuse_unsimulated(plan: Plan) -> None:
     for sentence, holds in refusals.items():
         if holds:
             raise UserError(sentence)
-    if plan.scenario is not None:
-        refuse_unsimulated_story(plan)
     refuse_impossible(plan, abilities=_ABILITIES)
     unfit = [each for each in asked if each in VIRTUAL_FAMILIES and not _suits(plan, each)]
     if unfit:

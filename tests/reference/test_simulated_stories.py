@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.protocol import UserError
 from harness.cli import exit_code
 from harness.scenarios.actions import (
     Answered,
@@ -28,7 +27,6 @@ from harness.scenarios.actions import (
     Start,
     Stop,
 )
-from harness.scenarios.choices import refuse_unsimulated_story
 from harness.scenarios.conditions import (
     ended,
     isr_is,
@@ -99,6 +97,7 @@ def test_there_are_stories_by_each_rule() -> None:
     assert {part.scenario.name for part in STORIES} == {
         "leader-epoch-1", "leader-epoch-2", "leader-epoch-handson", "replication-steps",
         "n-minus-one", "last-replica-standing", "quorum-failover", "quorum-divergence",
+        "forgotten-vote",
     }  # fmt: skip
 
 
@@ -122,12 +121,6 @@ def _told_by_a_process(folder: Path, hash_seed: int) -> dict[str, dict[str, str]
     )
     found: dict[str, dict[str, str]] = json.loads(done.stdout)
     return found
-
-
-def test_a_story_that_needs_what_was_held_back_at_once_is_refused() -> None:
-    (forgotten,) = parts("forgotten-vote", system="reference")
-    with pytest.raises(UserError, match="what a cut held back comes late there"):
-        refuse_unsimulated_story(plan_of(forgotten))
 
 
 def retold(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
