@@ -27,6 +27,7 @@ from harness.scenarios.actions import (
     Start,
     Stop,
 )
+from harness.scenarios.choices import choice_words
 from harness.scenarios.conditions import (
     ended,
     isr_is,
@@ -52,7 +53,7 @@ from tests.reference.told_stories import STORIES, plan_of, told
 
 @pytest.mark.parametrize("part", STORIES, ids=lambda part: part.name)
 def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> None:
-    words = [f"--{key}={value}" for key, value in part.choices.items()]
+    words = " ".join(choice_words(part.choices)).split()
     asked = ["scenario", "run", part.scenario.name, *words, "--system", "reference"]
     code = exit_code(
         [*asked, "--hosts", "simulated", "--engine", "local", "--store", str(tmp_path)]
