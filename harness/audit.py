@@ -70,6 +70,9 @@ def audit(plan: Plan, paths: RunPaths) -> Audit:
 
 
 def _traces(plan: Plan, paths: RunPaths) -> Mapping[str, str]:
+    here = local_traces(paths.processes)
+    if plan.is_simulated:  # Its machines are objects of the stage, and end with it.
+        return here
     hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
     there = hosts.traces() if isinstance(hosts, CanAudit) else {}
-    return {**local_traces(paths.processes), **there}
+    return {**here, **there}

@@ -11,7 +11,7 @@ from harness.reaching import refuse_unsaid
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
-from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
 from results.record.tuning import tunes_a_broker, tunes_a_client
 from workloads.clients.settings import check_client_settings
 
@@ -273,7 +273,9 @@ def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan
         needs = [needs_of(family) for family in families]
     else:
         needs = [KINDS[fault.kind].needs for fault in plan.faults]
-    disk_mb = DISK_MB if any(Ability.DISK in each for each in needs) else None
+    # Simulated machines have a disk each anyway.
+    fills = hosts != SIMULATED and any(Ability.DISK in each for each in needs)
+    disk_mb = DISK_MB if fills else None
     return plan.model_copy(
         update={
             "hosts": hosts,

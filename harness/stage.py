@@ -39,11 +39,20 @@ def main() -> None:
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])
     die_with_parent()
-    interrupts = Interrupts()
     with os.fdopen(result_fd, "w", encoding="utf-8") as pipe:
+        try:
+            plan = plan_from(load_plan(paths.plan))
+            world = world_of(plan)
+        except Exception as failed:  # noqa: BLE001 - as in `play`
+            result = noted(paths, RunClock(start_ns=start_ns), _result_of(failed, paths))
+            json.dump({**asdict(result), "heard": 0}, pipe)
+            return
+        interrupts = Interrupts(world.event)
         result = play(
+            plan,
             paths,
-            RunClock(start_ns=start_ns),
+            world.clock(start_ns),
+            world=world,
             interrupts=interrupts,
             listening=lambda: print(end=LISTENING, file=pipe, flush=True),
         )
@@ -51,13 +60,21 @@ def main() -> None:
 
 
 def play(
-    paths: RunPaths, clock: RunClock, *, interrupts: Interrupts, listening: Callable[[], None]
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    interrupts: Interrupts,
+    listening: Callable[[], None],
 ) -> StageResult:
     """Play a run; every failure ends as a result, after everything was undone.
 
     Args:
-        paths: The run's folder.
+        plan: The run.
+        paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         interrupts: Takes the signals.
         listening: Is called when signals are answered here.
     """
@@ -72,9 +89,30 @@ def play(
 
     interrupts.tell(interrupted, lambda: console.print(f"  {TWICE}", markup=False, highlight=False))
     listening()
+    return outcome(plan, paths, clock, world=world, console=console, interrupts=interrupts)
+
+
+def outcome(
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    console: Console,
+    interrupts: Interrupts,
+) -> StageResult:
+    """Live a run's life; return how it ended, which is noted if it was not played to its end.
+
+    Args:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        world: Where it takes place.
+        console: Where to talk.
+        interrupts: Ctrl-C, once and twice.
+    """
     try:
-        plan = plan_from(load_plan(paths.plan))
-        live(plan, paths, clock, world=world_of(plan), console=console, interrupts=interrupts)
+        live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
         result = _result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():

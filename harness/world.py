@@ -18,7 +18,7 @@ from cluster.reference.process.hosts import CuttingHosts
 from harness.elsewhere import cuts_by_itself
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
-from results.record.plan import SIMULATED, Plan
+from results.record.plan import Plan
 from results.record.runtime import Event, new_event
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
@@ -86,6 +86,13 @@ class World(Protocol):
     ) -> Script:
         """Return the clients of a scripted run."""
 
+    def clock(self, start_ns: int) -> RunClock:
+        """Return a run's clock, which may be read outside of its life, too.
+
+        Args:
+            start_ns: `CLOCK_MONOTONIC` of this machine at the run's start.
+        """
+
     def event(self) -> Event:
         """Return an event that its life can wait for, and that a signal may set."""
 
@@ -118,6 +125,10 @@ class RealWorld:
     script = Script
     reader = staticmethod(final_reader)
 
+    def clock(self, start_ns: int) -> RunClock:
+        """Return this machine's."""
+        return RunClock(start_ns=start_ns)
+
     def event(self) -> Event:
         """Return a thread's."""
         return new_event()
@@ -129,7 +140,7 @@ class RealWorld:
 
 def world_of(plan: Plan) -> World:
     """Return where a plan is played."""
-    if plan.hosts != SIMULATED:
+    if not plan.is_simulated:
         return RealWorld()
     from harness.simulated.world import SimulatedWorld  # noqa: PLC0415 - greenlets for few
 

@@ -15,7 +15,8 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
     """Return why a kind of hosts cannot do something, by ability; empty where it can.
 
     Args:
-        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`.
+        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`,
+            `simulated`.
     """
     kind, _, file = hosts.partition(":")
     return _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
@@ -49,6 +50,12 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
+def _of_simulated_machines() -> Mapping[Ability, str]:
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
+            Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
 def _why_not(trial: Finding) -> str:
     if trial.works:
         return ""
@@ -60,6 +67,7 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
     "process": _of_processes,
     "namespace": _of_namespaces,
     "docker": _of_containers,
+    "simulated": _of_simulated_machines,
 }
 
 

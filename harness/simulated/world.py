@@ -19,7 +19,9 @@ from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.channel import SimulatedChannel
+from harness.simulated.clock import VirtualClock
 from harness.simulated.fleet import SimulatedFleet, numbers_of
+from harness.simulated.signalled import SignalledEvent
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S, RunClock
 from results.record.paths import RunPaths
@@ -123,9 +125,14 @@ class SimulatedWorld:
             plan, topic, bootstrap, clock=clock, live=live, sender=self._sender, reader=self.reader
         )
 
+    def clock(self, start_ns: int) -> RunClock:
+        """Return virtual time, which begins at zero."""
+        del start_ns
+        return VirtualClock(agenda=self.simulation.agenda)
+
     def event(self) -> Event:
         """Return an event in virtual time."""
-        return self._tasks.event()
+        return SignalledEvent(self.simulation.agenda)
 
     def play(self, life: Callable[[], None]) -> None:
         """Let virtual time pass until the life is over."""

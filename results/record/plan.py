@@ -198,7 +198,7 @@ class Plan(Part):
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
         if not self.stop_on_violation:
             return None
-        if self.hosts == SIMULATED:
+        if self.is_simulated:
             return (
                 "stop_on_violation: a simulated run is over in seconds and judged then; leave it"
                 " out, or take other hosts"
@@ -301,6 +301,11 @@ class Plan(Part):
     def is_reference(self) -> bool:
         """Whether the brokers are Logquake's own reference cluster."""
         return self.system.partition(":")[0] == REFERENCE
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the run takes place in virtual time."""
+        return self.hosts == SIMULATED
 
     @property
     def version_numbers(self) -> tuple[int, ...]:

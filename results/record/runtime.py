@@ -70,7 +70,14 @@ class Task(Protocol[T_co]):
 
 
 class Runtime(Protocol):
-    """What blocking code runs in."""
+    """What blocking code runs in.
+
+    Attributes:
+        repeats: Whether all of it can be had again from its seed. Then what is written need not
+            survive this process at every moment.
+    """
+
+    repeats: bool
 
     def monotonic_ns(self) -> int:
         """Return nanoseconds on a clock that never goes back."""
@@ -129,6 +136,8 @@ class _ThreadTask:
 
 class Threads:
     """This machine's runtime."""
+
+    repeats = False
 
     def monotonic_ns(self) -> int:
         """Return nanoseconds on a clock that never goes back."""

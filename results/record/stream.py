@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from results.record.flatbuffer import body_size
 from results.record.reading import open_file
+from results.record.runtime import runtime
 from results.record.tables import LIVE
 
 FLUSH_INTERVAL_NS = 100_000_000
@@ -27,6 +28,8 @@ MAX_MESSAGE_BYTES = 256 << 20
 _LEAST_BYTES = 8
 """Of a message: its mark and its length."""
 _MARK = b"\xff\xff\xff\xff"
+_ROWS_A_WRITE = 1000
+"""Where a run repeats: a write takes as long as hundreds of its rows."""
 
 
 class StreamWriter:
@@ -42,6 +45,7 @@ class StreamWriter:
         self._schema = LIVE[table]
         self._rows: list[tuple[object, ...]] = []
         self._lock = threading.Lock()
+        self._least_rows = _ROWS_A_WRITE if runtime().repeats else 1
         path = folder / f"{table}.{writer}{STREAM_SUFFIX}"
         path.touch(exist_ok=False)
         # Arrow's own file: no buffer that would die with the process, and the interpreter is free
@@ -61,9 +65,13 @@ class StreamWriter:
             self._ipc.write_batch(batch)
 
     def flush(self) -> None:
-        """Write the buffered rows; the file is unbuffered, so they survive the process."""
+        """Write the buffered rows; the file is unbuffered, so they survive the process.
+
+        In a run that repeats they need not, and are written when there are many.
+        """
         with self._lock:
-            self._write_rows()
+            if len(self._rows) >= self._least_rows:
+                self._write_rows()
 
     def close(self) -> None:
         """Write the buffered rows and end the stream."""

@@ -12,14 +12,12 @@ from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
-from harness.simulated.life import SimulatedLife
-from harness.simulated.nodes import boots, node_properties, numbers
-from harness.simulated.session import as_simulated
+from harness.simulated.playing import play_here
 from nemesis.overlaps import LONG, QUICK, deal_overlapping
 from nemesis.schedule import MIN_HOLD_S
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, plan_from
+from results.record.plan import Plan, plan_from
 from results.record.terms import Validity
 
 S = 1_000_000_000
@@ -74,23 +72,12 @@ def plan_of(**settings: object) -> Plan:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    plan, schedule = as_simulated(plan_of(faults=FAULTS))
-    paths = RunPaths(tmp_path_factory.mktemp("slow"))
-    simulation = Simulation(plan.seed)
-    life = SimulatedLife(
-        plan,
-        schedule=schedule,
-        simulation=simulation,
-        boots=boots(plan, simulation.streams),
-        paths=paths,
-        properties={number: node_properties(plan, number) for number in numbers(plan)},
-        say=lambda _: None,
-    )
     seen: dict[int, Witness] = defaultdict(Witness)
-    for number in numbers(plan):
-        simulation.hosts[number].watch = lambda process: seen[process.id].look(process)
-    paths.plan.write_text(dump_plan(plan))
-    life.live()
+
+    def before(simulation: Simulation) -> None:
+        simulation.watch = lambda process: seen[process.id].look(process)
+
+    paths = play_here(plan_of(faults=FAULTS), tmp_path_factory.mktemp("slow"), before=before).paths
     verdict = judge_runs([paths.root], engine="local")[0]
     assert verdict.valid is Validity.VALID, verdict.unknown_because
     rows = {row["kind"]: row for row in pq.read_table(paths.table("faults")).to_pylist()}

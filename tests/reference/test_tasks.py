@@ -8,7 +8,7 @@ import pytest
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import TaskError, Tasks
-from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.clock import NS_PER_S, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Runtime, Threads, all_of, new_event, new_lock, runtime, start
 
 Run = Callable[[Callable[[], object]], object]
@@ -138,6 +138,34 @@ def test_what_a_task_raises_that_nobody_waits_for_is_not_lost(
     monkeypatch.setattr(threading, "excepthook", reported.append)
     start(lambda: 1 // 0, "zero").join()
     assert [each.exc_type for each in reported] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("failing", [True, False], ids=["what-fails", "what-lasts"])
+def test_whoever_waits_meanwhile_fails_too_and_undoes_what_it_did(*, failing: bool) -> None:
+    agenda, undone = Agenda(), list[float]()
+
+    def work() -> None:
+        try:
+            new_event().wait(100)
+        finally:
+            new_event().wait(2)
+            undone.append(agenda.now / NS_PER_S)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    if failing:
+        agenda.at(3 * NS_PER_S, fail)
+    error = ZeroDivisionError if failing else TaskError
+    with pytest.raises(error):
+        Tasks(agenda).run(work, limit_ns=3 * NS_PER_S)
+    assert undone == [5]
+
+
+def test_the_least_wait_lets_time_pass() -> None:
+    agenda = Agenda()
+    Tasks(agenda).run(lambda: new_event().wait(1e-16))
+    assert agenda.now == 1
 
 
 def test_what_nobody_will_ever_end_is_an_error() -> None:

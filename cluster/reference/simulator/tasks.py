@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from math import ceil
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -21,6 +22,8 @@ from results.record.runtime import Event, Lock, Task, within
 T = TypeVar("T")
 _NS_PER_S = 1_000_000_000
 _FOR_EVER_NS = 1 << 62
+UNDOING_NS = 300 * _NS_PER_S
+"""So much virtual time has work that failed for what it has to undo."""
 
 
 class TaskError(RuntimeError):
@@ -43,7 +46,8 @@ class Waiters:
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
-            self._agenda.after(max(0, round(timeout * _NS_PER_S)), here.give_up)
+            # Rounded up: whoever waits again until a moment is there must get there.
+            self._agenda.after(max(0, ceil(timeout * _NS_PER_S)), here.give_up)
         here.sleep()
         return here.woken
 
@@ -57,22 +61,29 @@ class Waiters:
 class _Wait:
     """A task that waits, once."""
 
-    __slots__ = ("over", "task", "woken")
+    __slots__ = ("over", "sleeps", "task", "woken")
 
     def __init__(self, task: greenlet) -> None:
-        self.task, self.over, self.woken = task, False, False
+        self.task, self.over, self.woken, self.sleeps = task, False, False, True
 
     def sleep(self) -> None:
         parent = self.task.parent
         assert parent is not None, "a task has the agenda's greenlet as its parent"
-        parent.switch()
+        try:
+            parent.switch()
+        finally:  # Something may have been thrown into it.
+            self.over, self.sleeps = True, False
 
     def wake(self, agenda: Agenda) -> bool:
         if self.over:
             return False
         self.over = self.woken = True
-        agenda.after(0, self.task.switch)
+        agenda.after(0, self._go_on)
         return True
+
+    def _go_on(self) -> None:
+        if self.sleeps:
+            self.task.switch()
 
     def give_up(self) -> None:
         if not self.over:
@@ -155,9 +166,10 @@ class VirtualTask:
         self._over = VirtualEvent(tasks.agenda)
         self._value: Any = None
         self._error: BaseException | None = None
-        task = greenlet(self._run, parent=tasks.hub)
-        task.gr_context = copy_context()  # Whatever is set for whoever starts it holds for it, too.
-        tasks.agenda.after(0, task.switch)
+        self._greenlet = greenlet(self._run, parent=tasks.hub)
+        # Whatever is set for whoever starts it holds for it, too.
+        self._greenlet.gr_context = copy_context()
+        tasks.agenda.after(0, self._greenlet.switch)
 
     def _run(self) -> None:
         with within(self._tasks):
@@ -168,6 +180,11 @@ class VirtualTask:
         self._over.set()
         if self._error is not None and not self._awaited:
             raise self._error  # In the hub, and so in whoever lets time pass.
+
+    def fail(self, error: Exception) -> None:
+        """Have what it waits for raise an error; called by whoever lets time pass."""
+        if not self._over.is_set():
+            self._greenlet.throw(error)
 
     def is_over(self) -> bool:
         """Tell whether it has ended."""
@@ -195,6 +212,8 @@ class Tasks:
         agenda: As given.
         hub: The greenlet that drives the agenda.
     """
+
+    repeats = True
 
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
@@ -228,6 +247,9 @@ class Tasks:
             name: What it is called, for people.
             limit_ns: After so much virtual time it is given up.
 
+        What happens meanwhile may fail; so does the work then, where it waits. What it has to undo
+        on its way out may take its time.
+
         Raises:
             TaskError: Everything waits for something that nobody will do, or it takes too long.
         """
@@ -239,13 +261,23 @@ class Tasks:
             finally:
                 self.agenda.after(0, over.happen)
 
-        task, until_ns = self.start(whole, name, awaited=True), limit_ns or _FOR_EVER_NS
+        task = VirtualTask(self, whole, name, awaited=True)
+        try:
+            self._pass(name, limit_ns)
+        except _Over:
+            return cast("T", task.result())
+        except Exception as failed:  # noqa: BLE001 - whoever waits for the work gets it
+            task.fail(failed)
         with suppress(_Over):
-            self.agenda.run_until(self.agenda.now + until_ns)
-            left_s = until_ns / _NS_PER_S
-            waits = f"within {left_s:g} s of virtual time" if limit_ns else "as nothing is to come"
-            raise TaskError(f"{name} did not end {waits}")
-        return task.result()
+            self._pass(name, UNDOING_NS)
+        return cast("T", task.result())
+
+    def _pass(self, name: str, limit_ns: int | None) -> None:
+        """Let time pass until something is raised; that nothing is, is an error, too."""
+        self.agenda.run_until(self.agenda.now + (limit_ns or _FOR_EVER_NS))
+        if limit_ns is None or self.agenda.next_ns() is None:
+            raise TaskError(f"{name} waits, and nothing is to come")
+        raise TaskError(f"{name} did not end within {limit_ns / _NS_PER_S:g} s of virtual time")
 
 
 class _Over(Exception):  # noqa: N818 - it ends a loop from within
