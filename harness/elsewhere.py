@@ -6,7 +6,6 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind
 from cluster.protocol import Ability, UserError
 from cluster.reference.bugs import Bug
-from harness.scenarios.choices import refuse_unsimulated_story
 from harness.simulated.membership import HONOURED
 from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode
@@ -76,8 +75,6 @@ def _refuse_unsimulated(plan: Plan) -> None:
     for sentence, holds in refusals.items():
         if holds:
             raise UserError(sentence)
-    if plan.scenario is not None:
-        refuse_unsimulated_story(plan)
 
 
 def _refuse_for_reference(plan: Plan, *, keep: bool) -> None:

@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from cluster.protocol import UserError
 from harness.scenarios.actions import Cut
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
@@ -200,17 +199,6 @@ def refuse_another_story(plan: Plan) -> None:
             f"the brokers' {_RULE} cannot be {plan.broker[_RULE]}: the rule of {plan.name} is"
             f" {rule}; choose another one by --rule"
         )
-
-
-def refuse_unsimulated_story(plan: Plan) -> None:
-    """Refuse a scripted run that cannot be played in virtual time.
-
-    Raises:
-        UserError: Why.
-    """
-    reason = scenario_of(plan).not_simulated
-    if reason:
-        raise UserError(f"the story of {plan.name} cannot be simulated: {reason}; take other hosts")
 
 
 def doubts(plan: Plan) -> list[str]:
