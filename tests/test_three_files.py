@@ -1,0 +1,68 @@
+"""What is added needs three files: its module, its test, and one registry.
+
+Counted are the files that name it. Pages are counted without the tables that
+`python -m harness.doc_tables` writes; the change log may name everything.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from checkers.registry import CHECKERS
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("benchmarks", "checkers", "cluster", "docs", "harness", "nemesis", "results", "tests",
+           "workloads")  # fmt: skip
+KINDS_OF_FILES = frozenset({".py", ".md", ".toml", ".html"})
+TABLES = re.compile(r"<!-- table .*?<!-- end of table -->", re.DOTALL)
+
+OLD_CHECKS = frozenset({
+    "G0", "G0-process", "G0-realtime", "G1a", "G1c", "G1c-process", "G1c-realtime", "ack-mismatch",
+    "acknowledged-below-min-isr", "broker-ended", "broker-hit-from-outside", "commit-ahead",
+    "commit-lost", "committed-truncation", "corrupt-record", "double-vote", "duplicate",
+    "epoch-mismatch", "epoch-regression", "fault-without-effect", "final-read-incomplete",
+    "forbidden-election", "group-stuck", "hanging-transaction", "high-watermark-ahead",
+    "high-watermark-regression", "host-not-restored", "incomplete-leader", "inconsistent-offsets",
+    "int-nonmonotonic-poll", "int-nonmonotonic-send", "int-poll-skip", "int-send-skip",
+    "isr-not-restored", "log-divergence", "log-end-regression", "log-start-moved", "lost-write",
+    "malformed-history", "metadata-divergence", "nonmonotonic-poll", "nonmonotonic-send",
+    "not-enough-traffic", "offset-order", "phantom", "poll-skip", "precommitted-read",
+    "slow-election", "torn-transaction", "two-leaders-in-epoch", "unavailable",
+    "uncommitted-read", "under-replicated", "unseen",
+})  # fmt: skip
+"""Those of before: others explain by them, and tables of tests name them."""
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Return the text of each file of code and docs, by its path."""
+    found = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in KINDS_OF_FILES and path.name != Path(__file__).name:
+                text = path.read_text(encoding="utf-8")
+                found[path.relative_to(ROOT).as_posix()] = TABLES.sub("", text)
+    return found
+
+
+def naming(*names: str) -> Iterator[str]:
+    """Yield the files that have any of some names, as words of their own."""
+    words = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])")
+    return (path for path, text in texts().items() if words.search(text))
+
+
+@pytest.mark.parametrize("name", sorted({each.name for each in CHECKERS} - OLD_CHECKS))
+def test_a_check_needs_three_files(name: str) -> None:
+    module = name.replace("-", "_").lower()
+    assert set(naming(name, module)) == {
+        f"checkers/{module}.py",
+        f"tests/checkers/test_{module}.py",
+        "checkers/registry.py",
+    }
+
+
+def test_old_checks_are_registered() -> None:
+    assert {each.name for each in CHECKERS} >= OLD_CHECKS
