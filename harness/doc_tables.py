@@ -13,10 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
+from nemesis.in_words import InWords
+from nemesis.registry import KINDS, Kind
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(
@@ -70,7 +73,24 @@ def chapter(of: Chapter) -> str:
     )
 
 
+def faults() -> str:
+    """Return all kinds of faults, each in the words of its module."""
+    return _table(
+        ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
+         "may cost"),
+        (_fault(name, kind) for name, kind in KINDS.items()),
+    )  # fmt: skip
+
+
+def _fault(name: str, kind: Kind) -> tuple[str, ...]:
+    said: InWords = import_module(kind.make.__module__).SAYS[name]
+    hosts = ", ".join(sorted(kind.needs)) or "any"
+    told = (said.does, said.injected, said.proven, said.undone)
+    return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
+    "faults": faults,
     "checkers/promises": promises,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
 }

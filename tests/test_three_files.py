@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from checkers.registry import CHECKERS
+from nemesis.registry import KINDS
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmarks", "checkers", "cluster", "docs", "harness", "nemesis", "results", "tests",
@@ -35,6 +34,14 @@ OLD_CHECKS = frozenset({
 })  # fmt: skip
 """Those of before: others explain by them, and tables of tests name them."""
 
+OLD_FAULTS = frozenset({
+    "bandwidth", "bit-flip", "bridge", "client-cut", "clock-drift", "clock-offset", "clock-strobe",
+    "controller-failover", "delay", "disk-full", "disputed-election", "duplicate", "flapping",
+    "halves", "isolate", "jitter", "kill", "loss", "one-way-in", "one-way-out", "pause",
+    "power-loss", "preferred-election", "read-only", "reassignment", "reorder", "ring",
+    "rolling-restart", "slow-disk", "stop", "topic-churn", "unclean-election", "wipe",
+})  # fmt: skip
+
 
 @cache
 def texts() -> dict[str, str]:
@@ -54,15 +61,26 @@ def naming(*names: str) -> Iterator[str]:
     return (path for path, text in texts().items() if words.search(text))
 
 
-@pytest.mark.parametrize("name", sorted({each.name for each in CHECKERS} - OLD_CHECKS))
-def test_a_check_needs_three_files(name: str) -> None:
-    module = name.replace("-", "_").lower()
-    assert set(naming(name, module)) == {
-        f"checkers/{module}.py",
-        f"tests/checkers/test_{module}.py",
-        "checkers/registry.py",
-    }
+def test_a_check_needs_three_files() -> None:
+    for name in sorted({each.name for each in CHECKERS} - OLD_CHECKS):
+        module = name.replace("-", "_").lower()
+        assert set(naming(name, module)) == {
+            f"checkers/{module}.py",
+            f"tests/checkers/test_{module}.py",
+            "checkers/registry.py",
+        }, name
 
 
-def test_old_checks_are_registered() -> None:
+def test_a_fault_needs_three_files() -> None:
+    for name in sorted(set(KINDS) - OLD_FAULTS):
+        module = name.replace("-", "_")
+        assert set(naming(name, module)) == {
+            f"nemesis/{module}.py",
+            f"tests/nemesis/test_fault_{module}.py",
+            "nemesis/registry.py",
+        }, name
+
+
+def test_old_ones_are_registered() -> None:
     assert {each.name for each in CHECKERS} >= OLD_CHECKS
+    assert OLD_FAULTS - set(KINDS) <= {"disputed-election", "slow-disk"}  # In virtual time only.
