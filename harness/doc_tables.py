@@ -20,6 +20,7 @@ from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
 from nemesis.in_words import InWords
 from nemesis.registry import KINDS, Kind
+from workloads.registry import WORKLOADS
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(
@@ -89,7 +90,26 @@ def _fault(name: str, kind: Kind) -> tuple[str, ...]:
     return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
 
 
+def workloads() -> str:
+    """Return what clients can be asked to do; the first is the default."""
+    return _table(
+        ("`--workload`", "What clients do", "What it can find beside losses and duplicates"),
+        (
+            (f"`{name}`{' (default)' if at == 0 else ''}", each.does, each.finds)
+            for at, (name, each) in enumerate(WORKLOADS.items())
+        ),
+    )
+
+
+def ops() -> str:
+    """Return what an op of each workload is."""
+    rows = ((f"`{name}`", each.ops) for name, each in WORKLOADS.items())
+    return _table(("workload", "an op is"), rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
+    "workloads": workloads,
+    "workloads/ops": ops,
     "faults": faults,
     "checkers/promises": promises,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},

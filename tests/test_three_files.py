@@ -11,6 +11,7 @@ from pathlib import Path
 
 from checkers.registry import CHECKERS
 from nemesis.registry import KINDS
+from workloads.registry import WORKLOADS
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmarks", "checkers", "cluster", "docs", "harness", "nemesis", "results", "tests",
@@ -41,6 +42,8 @@ OLD_FAULTS = frozenset({
     "power-loss", "preferred-election", "read-only", "reassignment", "reorder", "ring",
     "rolling-restart", "slow-disk", "stop", "topic-churn", "unclean-election", "wipe",
 })  # fmt: skip
+
+OLD_WORKLOADS = frozenset({"log", "txn", "groups"})
 
 
 @cache
@@ -81,6 +84,17 @@ def test_a_fault_needs_three_files() -> None:
         }, name
 
 
+def test_a_workload_needs_three_files() -> None:
+    for name in sorted(set(WORKLOADS) - OLD_WORKLOADS):
+        module = name.replace("-", "_")
+        assert set(naming(name, module)) == {
+            f"workloads/{module}.py",
+            f"tests/workloads/test_{module}_workload.py",
+            "workloads/registry.py",
+        }, name
+
+
 def test_old_ones_are_registered() -> None:
+    assert set(WORKLOADS) >= OLD_WORKLOADS
     assert {each.name for each in CHECKERS} >= OLD_CHECKS
     assert OLD_FAULTS - set(KINDS) <= {"disputed-election", "slow-disk"}  # In virtual time only.

@@ -19,6 +19,7 @@ from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.terms import Judge
 from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
+from workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,8 @@ _OPTIONS = (
     _Option(
         flag="--workload",
         key="workload",
-        kind=click.Choice(["log", "txn", "groups"]),
-        help="What clients do: send and read; in transactions; in consumer groups.",
+        kind=click.Choice([*WORKLOADS]),
+        help=f"What clients do: {'; '.join(each.brief for each in WORKLOADS.values())}.",
     ),
     _Option(
         flag="--nemesis",

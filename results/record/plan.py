@@ -87,8 +87,9 @@ class Plan(Part):
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: Literal["log", "txn", "groups", "script"] = "log"
-    """`script`: what a scenario's steps send and read."""
+    workload: str = Field(default="log", pattern=r"^[a-z][a-z0-9-]{0,30}$")
+    """One of `workloads.registry`, which is asked before a run; `script`: what a scenario's steps
+    send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)

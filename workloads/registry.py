@@ -1,0 +1,12 @@
+"""The workloads by name. To add one: its module, its test, and a line in `WORKLOADS`."""
+
+from collections.abc import Mapping
+
+from workloads import groups, log, txn
+from workloads.protocol import Workload
+
+WORKLOADS: Mapping[str, Workload] = {
+    "log": log.WORKLOAD,
+    "txn": txn.WORKLOAD,
+    "groups": groups.WORKLOAD,
+}
