@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from workloads import groups, log, txn
+from workloads import groups, log, surge, txn
 from workloads.protocol import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
     "log": log.WORKLOAD,
     "txn": txn.WORKLOAD,
     "groups": groups.WORKLOAD,
+    "surge": surge.WORKLOAD,
 }
