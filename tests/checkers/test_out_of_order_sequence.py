@@ -131,6 +131,34 @@ def test_a_faithful_log_is_accepted_and_a_planted_gap_is_found(
     assert offsets == ([] if first else [at])
 
 
+def by_definition(numbers: Numbers) -> list[int]:
+    """Return the offsets at which a producer's numbers do not go on, in plain Python."""
+    wrong, last = [], dict[tuple[int, int], int]()
+    for offset, (producer, epoch, sequence) in enumerate(numbers):
+        if producer < 0 or sequence < 0:
+            continue
+        before = last.get((producer, epoch))
+        if before is not None and sequence != (0 if before == LAST else before + 1):
+            wrong.append(offset)
+        last[producer, epoch] = sequence
+    return wrong
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-1, 1),
+            st.integers(0, 1),
+            st.sampled_from([-1, 0, 1, 2, 3, LAST - 1, LAST]),
+        ),
+        max_size=12,
+    )
+)
+def test_the_kernel_finds_what_the_definition_says(numbers: list[tuple[int, int, int]]) -> None:
+    offsets = [each.offset for each in found(CHECKER, of(tuple(numbers))).anomalies]
+    assert offsets == by_definition(tuple(numbers))
+
+
 def _written(record: Record, spot: Spot) -> list[Row]:
     """Return all copies of what the producer of the spot's message wrote in its partition."""
     (like, *_) = record.rows("replica_records", offset=spot.offset, **spot.place)
