@@ -5,6 +5,7 @@ from contextlib import suppress
 from cluster.protocol import ClusterError
 from nemesis.clocks import ASK_INTERVAL_S, TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from results.record.clock import pause_until, stopwatch_s
 from results.record.runtime import Task, new_event, start
@@ -70,3 +71,13 @@ class ClockStrobe(ShiftedClocks):
                 with suppress(ClusterError, OSError):  # A machine out of reach: the next may come.
                     self.hosts.set_clock(node, offset_s=offset_s)
             pause_until(stopwatch_s() + self._period_s, self._over)
+
+
+SAYS = {
+    "clock-strobe": InWords(
+        does="its clock jumps to and fro",
+        injected="as `clock-offset`, by a thread of its own",
+        proven="the same, several times",
+        undone="as `clock-offset`",
+    ),
+}

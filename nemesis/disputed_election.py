@@ -21,6 +21,7 @@ from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers, broker_runs
 from nemesis.cluster_effects import DisputedElectionEffect, VoterStruck
 from nemesis.evidence import later_by
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 from nemesis.undo import Restart, Unshape
@@ -233,3 +234,17 @@ def has_enough_voters(plan: Plan) -> bool:
             return plan.nodes >= LEAST_VOTERS
         case Mode.CONTROLLERS:
             return plan.controllers >= LEAST_VOTERS
+
+
+SAYS = {
+    "disputed-election": InWords(
+        does="links between voters are slow; the quorum's leaders, and voters that have just"
+        " granted a vote, are killed and started again",
+        injected="SIGKILL and a start, as soon as a voter's own log has its vote; a shaper on each"
+        " link's sender",
+        proven="round trips of numbered datagrams, before and now; which voter was killed after"
+        " which vote",
+        undone="removal of its shape; starts of all voters; the same measure, and all are"
+        " registered",
+    ),
+}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.protocol import ClusterError, Link
 from nemesis.grudges import isolation, links_of
+from nemesis.in_words import InWords
 from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Join
@@ -156,3 +157,13 @@ class Flapping:
         after = self._network.probe(self.links)
         cut_links = self._network.cut_links()
         return after if all(after[link] or link in cut_links for link in self.links) else None
+
+
+SAYS = {
+    "flapping": InWords(
+        does="the targets are cut off and joined, again and again, in a drawn rhythm",
+        injected="as `isolate`, by a thread of its own",
+        proven="datagrams in each phase: none arrives, all arrive",
+        undone="as `isolate`",
+    ),
+}

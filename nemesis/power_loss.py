@@ -27,6 +27,7 @@ from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Dis
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import PowerLossEffect, ReplicaCut
+from nemesis.in_words import InWords
 from nemesis.log_folders import (
     Place,
     flush_interval,
@@ -224,3 +225,14 @@ def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
     for path in disk.files(f"{folder}/*.snapshot"):
         if path.stem.isdecimal() and int(path.stem) > log_end:
             disk.remove(path)
+
+
+SAYS = {
+    "power-loss": InWords(
+        does="brokers are gone, and with them what was never flushed",
+        injected="SIGKILL, then each log is cut at its recovery point",
+        proven="the process is gone; each log's end before and after",
+        undone="as `kill`",
+        costs="lost writes that every replica held in memory only (`power-loss`)",
+    ),
+}

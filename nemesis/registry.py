@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
+from nemesis.answers_cut import answers_cut
 from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
@@ -128,6 +129,17 @@ def _cut(
     )
 
 
+def _client_cut(make: FaultMaker) -> Kind:
+    return Kind(
+        family="clients",
+        make=make,
+        settle_s=1,
+        needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
+        aims=("leader",),
+        aspect=Aspect.LINKS,
+    )
+
+
 def _shape(make: FaultMaker) -> Kind:
     return Kind(
         family="network",
@@ -170,14 +182,8 @@ KINDS: dict[str, Kind] = {
     "ring": _cut(ring, family="splits", least_nodes=LEAST_RING),
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
     "flapping": _cut(Flapping, family="splits"),
-    "client-cut": Kind(
-        family="clients",
-        make=client_cut,
-        settle_s=1,
-        needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
-        aims=("leader",),
-        aspect=Aspect.LINKS,
-    ),
+    "client-cut": _client_cut(client_cut),
+    "answers-cut": _client_cut(answers_cut),
     "delay": _shape(delay),
     "jitter": _shape(jitter),
     "loss": _shape(loss),

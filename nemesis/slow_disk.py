@@ -10,6 +10,7 @@ that has not come to its end has not been answered.
 from cluster.protocol import CanSlowDisk, ClusterError
 from nemesis.brokers import running_broker
 from nemesis.disk_effects import QuickDiskEffect, SlowDiskEffect
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
@@ -97,3 +98,13 @@ class SlowDisk:
 
     def _timed_s(self) -> dict[str, float]:
         return {node: self._hosts.time_flush_s(node) for node in self.targets}
+
+
+SAYS = {
+    "slow-disk": InWords(
+        does="every flush on a broker's disk takes up to 0.05 to 1.5 s",
+        injected="the simulated disk",
+        proven="a page of our own, written and flushed, takes as long",
+        undone="the disk is as it was; the same measure",
+    ),
+}

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from cluster.protocol import CanMakeTopics, ClusterError
 from nemesis.cluster_effects import TopicChurnEffect, TopicsGoneEffect
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import DropTopics
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
@@ -177,3 +178,13 @@ class TopicChurn:
                 self._cluster.delete_topics(sorted(known))
             return None
         return tuple(node for node, left in told.items() if left is not None)
+
+
+SAYS = {
+    "topic-churn": InWords(
+        does="topics of its own are created and deleted while it lasts",
+        injected="CreateTopics, DeleteTopics",
+        proven="another broker knows one",
+        undone="no broker knows any",
+    ),
+}

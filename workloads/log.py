@@ -11,7 +11,7 @@ from results.record.plan import Plan
 from workloads.allotment import Allotment
 from workloads.assigning import Assigner
 from workloads.pacing import Recurring
-from workloads.protocol import Crash, Key, Observed, Op, Poll, Send
+from workloads.protocol import Crash, Key, Observed, Op, Poll, Send, Workload
 
 MEAN_CRASH_S = 8.0
 MEAN_REASSIGN_S = 3.0
@@ -62,3 +62,13 @@ class LogGenerator:
             return None
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
         return self._allotment.send_to(self._random.choice(open_keys)) if open_keys else None
+
+
+WORKLOAD = Workload(
+    generator=LogGenerator,
+    brief="send and read",
+    does="Clients send plain messages. Readers are assigned by hand, crash, and get other"
+    " partitions.",
+    finds="readers that skip or go back; records in the wrong order",
+    ops="some sends to one partition, or a poll of an assigned consumer",
+)

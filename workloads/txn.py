@@ -14,7 +14,7 @@ from results.record.terms import Isolation
 from workloads.allotment import Allotment
 from workloads.assigning import Assigner
 from workloads.pacing import Recurring
-from workloads.protocol import Crash, End, Key, Observed, Op, Poll, Send, Txn
+from workloads.protocol import Crash, End, Key, Observed, Op, Poll, Send, Txn, Workload
 
 MOST_MOPS = 4
 TXN_SHARE = 0.5
@@ -92,3 +92,18 @@ class TxnGenerator:
         if drawn < CRASH_SHARE:
             return End.CRASH
         return End.ABORT if drawn < CRASH_SHARE + ABORT_SHARE else End.COMMIT
+
+
+WORKLOAD = Workload(
+    generator=TxnGenerator,
+    brief="in transactions",
+    does="Each operation is one transaction of up to four sends and polls over several"
+    " partitions. It commits its positions with `send_offsets_to_transaction`.",
+    finds="aborted records that a reader gets; transactions of which a reader gets only a part;"
+    " cycles of reads and writes",
+    ops="a transaction: 1 to 4 micro-operations on several partitions, then a commit or a"
+    " deliberate abort; offsets of what it read go with it. Its sends have the"
+    " transaction's outcome, whatever their delivery reports say; `fail` where no commit"
+    " was ever asked for, also if the op is `info` since its producer or consumer was"
+    " thrown away. Every fourth thread of a worker only watches, read_uncommitted",
+)

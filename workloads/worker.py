@@ -32,15 +32,12 @@ from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
 from workloads.clients.transactions import TransactionalProducer
 from workloads.crew import Clients, Crew
-from workloads.groups import GroupsGenerator
-from workloads.log import LogGenerator
 from workloads.member import GroupMember
 from workloads.pacing import Arrivals
 from workloads.protocol import Reader
 from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
-from workloads.txn import TxnGenerator, isolation_of
-
-GENERATORS = {"log": LogGenerator, "txn": TxnGenerator, "groups": GroupsGenerator}
+from workloads.registry import WORKLOADS
+from workloads.txn import isolation_of
 
 FLUSH_S = 0.05
 STATUS_S = 0.2
@@ -174,7 +171,7 @@ class Worker:
             acks=plan.acks,
             streams=_streams(plan),
         )
-        generator = GENERATORS[plan.workload]
+        generator = WORKLOADS[plan.workload].generator
         self._crew = Crew(
             range(config.worker, plan.concurrency, config.workers),
             concurrency=plan.concurrency,

@@ -17,6 +17,7 @@ from harness.session import Session
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import Judge
 from results.verdict_json import verdict_to_json
+from workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,8 @@ _OPTIONS = (
     _Option(
         flag="--workload",
         key="workload",
-        kind=click.Choice(["log", "txn", "groups"]),
-        help="What clients do: send and read; in transactions; in consumer groups.",
+        kind=click.Choice([*WORKLOADS]),
+        help=f"What clients do: {'; '.join(each.brief for each in WORKLOADS.values())}.",
     ),
     _Option(
         flag="--nemesis",

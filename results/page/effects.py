@@ -1,7 +1,8 @@
-"""What faults did and how their end is known, in sentences: a function a kind of effect.
+"""What faults did and how their end is known, in sentences.
 
-Effects are the JSON of the `faults` table (`nemesis/effects.py`). One of a kind that is not known
-here is shown as it is recorded.
+Effects are the JSON of the `faults` table (`nemesis/effects.py`). One that says itself what it is
+(`told`) is shown so; others by a function a kind. One of a kind that is not known here is shown as
+it is recorded.
 """
 
 import json
@@ -56,6 +57,8 @@ def heal_sentence(text: str | None) -> str:
 
 
 def _told(effect: Json, tellers: Mapping[str, Callable[[Json], str]]) -> str:
+    if isinstance(said := effect.get("told"), str):
+        return said
     teller = tellers.get(str(effect.get("kind")))
     try:
         return teller(effect) if teller else _flat(effect)

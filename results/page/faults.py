@@ -9,8 +9,10 @@ from results.record.clock import NS_PER_S
 from results.tables import RunTables
 
 _LED_NAMED = 3
-_CUTS = {"isolate", "halves", "one-way-in", "one-way-out", "ring", "bridge", "client-cut"}
-"""Kinds that let no packet through; others make their links bad, or cut them by turns."""
+_NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
+"""Kinds that cut their links by turns, or make them bad; all others let no packet through."""
+_MAKES_LINKS_BAD = "network"
+"""The family of the latter; old records name none."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
 """Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
 
@@ -89,7 +91,8 @@ def _line(row: Json) -> FaultLine:
 
 def _parted(row: Json, spec: Json) -> str:
     links = spec.get("links")
-    if row["kind"] not in _CUTS or not isinstance(links, list):
+    cuts = row["kind"] not in _NO_CUTS and spec.get("family") != _MAKES_LINKS_BAD
+    if not cuts or not isinstance(links, list):
         return ""
     pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004 - a link
     return parted((str(sender), str(receiver)) for sender, receiver in pairs)

@@ -44,8 +44,9 @@ from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.machine import tun_opens
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.play_in_namespaces import Sleepers
-from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS
+from tests.nemesis.proofs import NODE
 from tests.nemesis.witnesses import (
     OWN_TIME,
     REPLICA,

@@ -103,7 +103,8 @@ def _links_gone(_: Seen, after: Seen) -> bool:
     return all(is_whole(link) for link in after.values())
 
 
-def _cut(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
+def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
+    """Return how a cut is proven, by what each link must be."""
     return Proof(witness="links", shows=_links(how), gone=_links_gone)
 
 
@@ -252,14 +253,14 @@ def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
 
 _FILES = "files"
 PROOFS: dict[str, Proof] = {
-    "isolate": _cut(dict.fromkeys(AROUND, is_dead)),
-    "halves": _cut(dict.fromkeys(AROUND, is_dead)),
-    "one-way-in": _cut({"n1-n2": is_dead, "n2-n3": is_deaf}),
-    "one-way-out": _cut({"n1-n2": is_deaf, "n2-n3": is_dead}),
+    "isolate": cut_proof(dict.fromkeys(AROUND, is_dead)),
+    "halves": cut_proof(dict.fromkeys(AROUND, is_dead)),
+    "one-way-in": cut_proof({"n1-n2": is_dead, "n2-n3": is_deaf}),
+    "one-way-out": cut_proof({"n1-n2": is_deaf, "n2-n3": is_dead}),
     "ring": Proof(witness="links", shows=_one_dead(AROUND), gone=_links_gone),
-    "bridge": _cut({"n1-n3": is_dead}),
+    "bridge": cut_proof({"n1-n3": is_dead}),
     "flapping": Proof(witness="links", shows=_flaps, gone=_links_gone, lasts=False),
-    "client-cut": _cut({"clients-n2": is_dead}),
+    "client-cut": cut_proof({"clients-n2": is_dead}),
     "delay": _bad(_is_late),
     "jitter": _bad(_is_uneven),
     "loss": _bad(_is_lossy),
@@ -312,6 +313,3 @@ PROOFS: dict[str, Proof] = {
         gone=lambda before, after: after["topics"] == before["topics"],
     ),
 }
-
-OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
-"""These need no broker to be proven, but machines only."""

@@ -15,6 +15,7 @@ from cluster.hosts.clock import library
 from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from tests.machine import needs, runs_here, tun_opens
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.played_faults import (
     DOCKER,
     NAMESPACE,
@@ -24,7 +25,7 @@ from tests.nemesis.played_faults import (
     Rooms,
     Story,
 )
-from tests.nemesis.proofs import AROUND, OF_LINKS, PROOFS, Seen, spread_ms
+from tests.nemesis.proofs import AROUND, Seen, spread_ms
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

@@ -1,0 +1,198 @@
+"""out-of-order-sequence: the numbers of idempotent producers along the logs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.out_of_order_sequence import CHECKER, NAME
+from results.record.verdict import Evidence
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record, Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    ack,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    reason,
+    sentences,
+)
+
+LAST = (1 << 31) - 1
+"""The highest sequence number; behind it comes 0."""
+Numbers = tuple[tuple[int, int, int], ...]
+"""Producer id, producer epoch and sequence of each record, by offset."""
+WHYS_OF: list[tuple[str, Evidence, str]] = [
+    (NAME, {"sequence": 7, "sequence_before": 4}, "its log lacks sequences 5 to 6"),
+    (NAME, {"sequence": 2, "sequence_before": 4}, "took a number below one that its log has"),
+]
+IN_ORDER: Numbers = ((1, 0, 0), (1, 0, 1))
+ROWS_OF = [
+    (
+        CHECKER,
+        group(sends=[ack(A, 0)], replica_records=log("n1", (0, A)), leadership=[leads(1, 0)]),
+        "no producer wrote two records in one epoch",
+        group(sends=[ack(A, 0)], replica_records=log("n1", (0, A), (0, B))),
+        1,
+    )
+]
+
+
+def of(*logs: Numbers, about: RunFacts | None = None, without: int = -1) -> Group:
+    """Logs of n1, n2, ..., one of whose offsets could not be read."""
+    rows = [
+        {**row, "producer_id": each[0], "producer_epoch": each[1], "sequence": each[2]}
+        for node, numbers in enumerate(logs, start=1)
+        for row, each in zip(
+            log(f"n{node}", *((0, A + at) for at in range(len(numbers)))), numbers, strict=True
+        )
+        if row["offset"] != without
+    ]
+    return group(about, sends=[ack(A, 0)], replica_records=rows, leadership=[leads(1, 0)])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        IN_ORDER,
+        ((1, 0, 5), (1, 0, 6)),  # What came before is below the log's start.
+        ((1, 0, 0), (2, 0, 0), (1, 0, 1), (2, 0, 1)),  # Two producers take turns.
+        ((1, 0, 0), (1, 1, 0), (1, 1, 1)),  # A new epoch begins at 0.
+        ((1, 0, LAST), (1, 0, 0)),
+        ((1, 0, 0), (1, 0, -1), (1, 0, 1)),  # A marker has no sequence.
+        ((-1, -1, -1), (-1, -1, -1)),  # Nor have producers without idempotence.
+    ],
+)
+def test_numbers_that_go_on_are_right(numbers: Numbers) -> None:
+    assert sentences(CHECKER, of(numbers, numbers)) == []
+
+
+def test_a_number_that_is_left_out_was_dropped_or_let_past() -> None:
+    numbers = ((1, 0, 0), (1, 0, 1), (1, 0, 3))
+    on = of(numbers, numbers)
+    (sentence,) = sentences(CHECKER, on)
+    assert sentence == (
+        "in the log of n1 and n2, log-0-0 has sequence 3 of producer 1 (epoch 0) at offset 2, next"
+        " after its sequence 1 at 1"
+    )
+    assert reason(CHECKER, on) == (
+        "n1, leader of epoch 0, stored it though its log lacks sequence 2 before it"
+    )
+    assert found(CHECKER, on).rows == 4
+
+
+def test_a_number_that_comes_again_was_written_twice() -> None:
+    on = of(((1, 0, 4), (2, 0, 0), (1, 0, 4)))
+    assert reason(CHECKER, on) == (
+        "n1, leader of epoch 0, had sequence 4 at offset 0, and took it again as a new one"
+    )
+
+
+def test_a_copy_that_differs_from_the_others_is_wrong() -> None:
+    on = of(IN_ORDER, ((1, 0, 0), (1, 0, 7)), IN_ORDER)
+    assert reason(CHECKER, on) == "n1 and n3 have it otherwise, so the copy of n2 is wrong"
+
+
+def test_offsets_that_could_not_be_read_break_nothing() -> None:
+    numbers = ((1, 0, 0), (1, 0, 1), (1, 0, 2))
+    on = of(numbers, without=1)
+    assert (sentences(CHECKER, on), found(CHECKER, on).rows) == ([], 0)
+
+
+def test_it_does_not_apply_without_idempotence_or_where_the_cleaner_takes_records() -> None:
+    assert CHECKER.applies(facts())
+    for plan in ({"idempotence": False}, {"broker": {"log.cleanup.policy": "compact"}}):
+        assert not CHECKER.applies(facts(plan=plan))
+
+
+@given(
+    writers=st.lists(st.integers(1, 3), min_size=2, max_size=20),
+    at=st.integers(0, 19),
+    by=st.integers(1, 5),
+)
+def test_a_faithful_log_is_accepted_and_a_planted_gap_is_found(
+    writers: list[int], at: int, by: int
+) -> None:
+    numbers = [(writer, 0, writers[:place].count(writer)) for place, writer in enumerate(writers)]
+    assert sentences(CHECKER, of(tuple(numbers))) == []
+    at %= len(numbers)
+    writer = numbers[at][0]
+    broken_at = [
+        (one, epoch, sequence + by * (one == writer and place >= at))
+        for place, (one, epoch, sequence) in enumerate(numbers)
+    ]
+    first = numbers[at][2] == 0
+    offsets = [each.offset for each in found(CHECKER, of(tuple(broken_at))).anomalies]
+    assert offsets == ([] if first else [at])
+
+
+def by_definition(numbers: Numbers) -> list[int]:
+    """Return the offsets at which a producer's numbers do not go on, in plain Python."""
+    wrong, last = [], dict[tuple[int, int], int]()
+    for offset, (producer, epoch, sequence) in enumerate(numbers):
+        if producer < 0 or sequence < 0:
+            continue
+        before = last.get((producer, epoch))
+        if before is not None and sequence != (0 if before == LAST else before + 1):
+            wrong.append(offset)
+        last[producer, epoch] = sequence
+    return wrong
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-1, 1),
+            st.integers(0, 1),
+            st.sampled_from([-1, 0, 1, 2, 3, LAST - 1, LAST]),
+        ),
+        max_size=12,
+    )
+)
+def test_the_kernel_finds_what_the_definition_says(numbers: list[tuple[int, int, int]]) -> None:
+    offsets = [each.offset for each in found(CHECKER, of(tuple(numbers))).anomalies]
+    assert offsets == by_definition(tuple(numbers))
+
+
+def _written(record: Record, spot: Spot) -> list[Row]:
+    """Return all copies of what the producer of the spot's message wrote in its partition."""
+    (like, *_) = record.rows("replica_records", offset=spot.offset, **spot.place)
+    whose = {name: like[name] for name in ("producer_id", "producer_epoch")}
+    return record.rows("replica_records", **whose, **spot.place)
+
+
+@broken(NAME, row="sequences", base="log", says="next after its sequence")
+def a_leader_takes_a_batch_that_does_not_follow_on(record: Record, spot: Spot) -> None:
+    """One of its producer's records before was dropped; nobody had an answer to that one."""
+    for row in _written(record, spot):
+        row["sequence"] += row["offset"] >= spot.offset
+
+
+@broken(NAME, row="sequences", base="log")
+def one_copy_has_another_sequence(record: Record, spot: Spot) -> None:
+    for row in _written(record, spot):
+        row["sequence"] += row["offset"] == spot.offset and row["node"] == "n2"
+
+
+@innocent(base="log")
+def a_producers_numbers_begin_again_at_0(record: Record, spot: Spot) -> None:
+    """Behind the highest sequence number comes 0 (KIP-98)."""
+    rows = _written(record, spot)
+    number = next(row["sequence"] for row in rows if row["offset"] == spot.offset)
+    for row in rows:
+        row["sequence"] = (row["sequence"] - number) % (1 << 31)
+
+
+@innocent(base="log")
+def a_producer_goes_on_in_a_new_epoch(record: Record, spot: Spot) -> None:
+    """Numbers begin at 0 in each epoch; librdkafka begins one after some errors (KIP-360)."""
+    rows = _written(record, spot)
+    number = next(row["sequence"] for row in rows if row["offset"] == spot.offset)
+    for row in rows:
+        if row["offset"] >= spot.offset:
+            row.update(sequence=row["sequence"] - number, producer_epoch=row["producer_epoch"] + 1)
