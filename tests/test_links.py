@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+FOLDERS = ("checkers", "cluster", "docs", "harness", "nemesis", "results", "tests", "workloads")
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(page for part in ("cluster", "docs", "tests")
-                           for page in (ROOT / part).rglob("*.md"))]
-)  # fmt: skip
+    [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
+)
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PLAN = re.compile(r"\bdocs/[\w/-]+\.toml\b")
