@@ -22,7 +22,7 @@ from checkers.columns import NONE, Ints, equal, ints, order_of, present, select,
 from checkers.disk_losses import replicas_of
 from checkers.facts import CRASH, FINAL, Absence
 from checkers.findings import known
-from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.taken_epochs import taken
 from checkers.written_epochs import epochs_of, written_epochs
 from results.record.terms import Mode
@@ -136,6 +136,7 @@ def leads_on(group: Group, before: Leader, after: Leader) -> bool:
     return len(lives) == 1 and NONE not in lives
 
 
+@once
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of.
 
@@ -171,14 +172,13 @@ def _may_have_dropped(
 ) -> bool:
     """Tell whether a leader may have acknowledged what its log lost without a trace.
 
-    It led all the time, none of the others is known to have done so, and it wrote another record in
-    the same place.
+    It led all the time, and none of the others is known to have done so. Either it wrote another
+    record in the same place, or another broker was only believed to lead in its epoch.
     """
-    return (
-        _reigned(group, record, who)
-        and not any(_reigned(group, record, each) for each in others)
-        and overwritten_in(group, record, who.epoch)
-    )
+    if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
+        return False
+    rivals = any(each.epoch == who.epoch for each in others)
+    return rivals or overwritten_in(group, record, who.epoch)
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:

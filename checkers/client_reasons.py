@@ -25,7 +25,7 @@ from checkers.acknowledger import (
 )
 from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
-from checkers.group import Group, ReplicaLog
+from checkers.group import Group, ReplicaLog, once
 from checkers.group_reasons import as_leaders, coordinators, followers_serve, op_span, served_by
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
@@ -60,6 +60,7 @@ class Sent:
     in_txn: bool
 
 
+@once
 def sent(group: Group, value: int) -> Sent | None:
     """Return the send of a value, None if there is no row of it."""
     sends = group.table("sends")
@@ -100,12 +101,9 @@ def final_logs(group: Group) -> list[ReplicaLog]:
 
 def nodes_at(group: Group, offset: int, value: int) -> list[str]:
     """Return the nodes whose last log holds a value at an offset."""
-    found = []
-    for log in final_logs(group):
-        at = log.at(offset)
-        if value >= 0 and at is not None and int(log.values[at]) == value:
-            found.append(log.node)
-    return found
+    logs = final_logs(group) if value >= 0 else []
+    places = ((log, log.at(offset)) for log in logs)
+    return [log.node for log, at in places if at is not None and int(log.values[at]) == value]
 
 
 def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | None:

@@ -9,7 +9,7 @@ may have done nothing wrong. If nobody knows how far the log was committed, no r
 from dataclasses import dataclass
 
 from checkers.columns import equal, ints, present, select, texts
-from checkers.group import Group
+from checkers.group import Group, once
 
 CONTROLLERS_LOG = "metadata-log"
 
@@ -77,6 +77,7 @@ def elected(group: Group, epoch: int) -> Entry | None:
     return led[0] if sure else None
 
 
+@once
 def isr_before(group: Group, epoch: int) -> frozenset[int] | None:
     """Return the ISR just before the election that began an epoch; None: that is not known."""
     written = entries(group)

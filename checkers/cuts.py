@@ -2,11 +2,12 @@
 
 from checkers.acknowledger import Acked, acknowledgers, looks_at, moved, read_whole
 from checkers.columns import NONE
-from checkers.group import Group
+from checkers.group import Group, once
 from checkers.successors import holders, next_leader, was_spared
 from checkers.witnesses import Truncation, by_node, truncations_of, which_cut
 
 
+@once
 def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
     """Return the truncations that may have dropped a record, the last leader's first.
 
@@ -33,6 +34,7 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
     return before[-1:] > [record.offset] and len(ever) == 1
 
 
+@once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
     """Return the nodes that had a record before another leader can have come, as far as is seen."""
     by = acknowledgers(group, record)

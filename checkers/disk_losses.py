@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL, DiskLoss
-from checkers.group import Group
+from checkers.group import Group, once
 from checkers.protocol import DISK_DOUBTS, Excuse
 from checkers.told_isrs import Told, isr_returns, told_isrs
 
@@ -231,6 +231,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
 
 
+@once
 def first_known_ns(group: Group, offset: int) -> int:
     """Return when a record was first known to stand at an offset; -1 if it never was.
 

@@ -6,9 +6,9 @@ committed) are worked out once a group.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +33,14 @@ from results.record.tables import TABLES
 from results.record.terms import Isolation, Judge, Outcome, Phase
 
 T = TypeVar("T")
+P = ParamSpec("P")
 KEY = ("run_id", *PLACE)
 """What names a group."""
 _NO_END = np.iinfo(np.int64).max
 _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
 """The views of a group that hold columns of its tables."""
+_KEPT = 1 << 16
+"""So many answers about a group are kept at most (`once`)."""
 _ISR_FROM = ("zookeeper", "metadata")
 LEADER_SOURCES = ("list-offsets", "zookeeper")
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
@@ -120,6 +123,10 @@ class ReplicaLog:
         """Behind the last record that could be read."""
         return int(self.offsets[-1]) + 1 if len(self.offsets) else 0
 
+    def has(self, value: int) -> bool:
+        """Tell whether a value stands at any offset."""
+        return bool((self.values == value).any())
+
     def holds(self, offsets: Ints, values: Ints) -> Mask:
         """Tell which values stand at their offsets."""
         if not len(self.offsets):
@@ -178,6 +185,11 @@ class Group:
 
     @cached_property
     def _views(self) -> "dict[Callable[[Group], Any], Any]":
+        return {}
+
+    @cached_property
+    def answers(self) -> dict[object, Any]:
+        """What was asked of the group already (`once`)."""
         return {}
 
     def forget(self) -> None:
@@ -345,6 +357,30 @@ class Group:
             whole=end == (last if len(offsets) else start),
             records=records,
         )
+
+
+def once(
+    work: Callable[Concatenate[Group, P], T],
+) -> Callable[Concatenate[Group, P], T]:
+    """Have a question about a group worked out once for the same arguments, whoever asks.
+
+    Several anomalies are about one lost record, and each tells who had it and what befell it.
+
+    Args:
+        work: Its arguments can be keys of a mapping, and nobody changes what it returns.
+    """
+
+    @wraps(work)
+    def asked(group: Group, /, *args: P.args, **named: P.kwargs) -> T:
+        key, known = (work, args, tuple(named.items())), group.answers
+        if key not in known:
+            answer = work(group, *args, **named)
+            if len(known) >= _KEPT:
+                known.clear()
+            known[key] = answer
+        return cast("T", known[key])
+
+    return asked
 
 
 def final_isr(group: Group) -> frozenset[str]:

@@ -42,7 +42,7 @@ from checkers.columns import NONE, equal, ints, present, select, within
 from checkers.controllers_log import controllers_log, isr_before
 from checkers.facts import FINAL
 from checkers.findings import seconds
-from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.reads import reads_of
 from checkers.replica_reasons import at_the_stop
 from checkers.witnesses import not_earlier, truncations_of
@@ -85,6 +85,7 @@ def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next
     return found.pop() if len(found) == 1 else None
 
 
+@once
 def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
     rows = group.table("leadership")
     epochs = ints(rows, "leader_epoch")
@@ -102,6 +103,7 @@ def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
     return None
 
 
+@once
 def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
     """Return all brokers that are reported as leaders of an epoch, by those who know if there are.
 
@@ -127,6 +129,7 @@ def _unaware_until_ns(group: Group, node: str, epoch: int) -> int:
     )
 
 
+@once
 def _led(group: Group, epoch: int, leaders: tuple[int, ...]) -> Next:
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
@@ -156,10 +159,11 @@ def _decided_ns(group: Group, epoch: int) -> int:
 def _kept(group: Group, record: Acked, node: str) -> bool:
     """Tell whether a replica has the record in the end, and was not cut since."""
     log = group.logs.get(FINAL, {}).get(node)
-    held = log is not None and bool(np.isin(record.value, log.values))
+    held = log is not None and log.has(record.value)
     return held and cut_at(group, record, node) is None
 
 
+@once
 def reported_isrs(
     group: Group, leader: Acknowledger, epochs: range
 ) -> list[tuple[int, int, set[int]]]:
@@ -177,6 +181,7 @@ def reported_isrs(
     return sorted(zip(*columns, isrs, strict=True), key=lambda each: each[1])
 
 
+@once
 def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> bool:
     """Tell whether the ISR of a leader alone may have been larger at some time between two."""
     mine = {leader.broker}
@@ -191,6 +196,7 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
     return bool(log.disputed) or any({*(isr or ())} - mine for isr in [*told, *later])
 
 
+@once
 def never_had(group: Group, record: Acked, node: str) -> bool:
     """Tell whether a replica's log lacks the record in the end, and never lost anything there.
 
@@ -222,6 +228,7 @@ def _anywhere(group: Group, record: Acked) -> Acked:
     return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
 
 
+@once
 def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
     """Return who gave a record to readers, where only one can have, and the first op of each."""
     found: dict[Leader, int] = {}
@@ -245,15 +252,13 @@ def gave_on(
     )
 
 
+@once
 def had(group: Group, record: Acked, node: str) -> bool:
     """Tell whether some copy of a replica has the record."""
-    return any(
-        bool(np.isin(record.value, copies[node].values))
-        for copies in group.logs.values()
-        if node in copies
-    )
+    return any(copies[node].has(record.value) for copies in group.logs.values() if node in copies)
 
 
+@once
 def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
     """Tell whether a log came to reach beyond a record between its send and a time."""
     if min(record.offset, record.sent_ns) < 0:
@@ -301,6 +306,7 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
     return f"{then.node}{whence} {verb} in epoch {then.epoch}{without}"
 
 
+@once
 def _fell(group: Group, record: Acked, then: Next) -> str:
     """Return where a leader's log was seen to end before and after it lost a place as the leader.
 
@@ -318,6 +324,7 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
     return ""
 
 
+@once
 def _began_below(group: Group, record: Acked, then: Next) -> bool:
     """Tell whether a leader acknowledged another record of its epoch at that offset, or below it.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import equal, ints, within
-from checkers.group import Group
+from checkers.group import Group, once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class Taken:
         )
 
 
+@once
 def taken(group: Group, value: int) -> Taken | None:
     """Return which leader took a value that no copy shows; None: the sequences do not tell."""
     log, sends = group.final_log, group.table("sends")

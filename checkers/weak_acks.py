@@ -58,12 +58,7 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
     log = group.final_log
     if log is None or not log.whole or offset < 0 or acked_ns < 0:
         return True
-    rows = group.table("leadership")
-    led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
-    begun = {
-        epoch: first_told_ns(group, epoch)
-        for epoch in np.unique(ints(led, "leader_epoch")).tolist()
-    }
+    begun = group.view(_begun_ns)
     known = max((epoch for epoch, told_ns in begun.items() if told_ns <= sent_ns), default=-1)
     left = set(np.unique(log.epochs[log.offsets >= offset]).tolist())
     may = {
@@ -72,3 +67,11 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
         if epoch >= known and told_ns <= acked_ns + TOLD_LATE_NS
     }
     return not may or not may <= left
+
+
+def _begun_ns(group: Group) -> dict[int, int]:
+    """Return when each leader epoch was told first."""
+    rows = group.table("leadership")
+    led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
+    epochs = np.unique(ints(led, "leader_epoch")).tolist()
+    return {epoch: first_told_ns(group, epoch) for epoch in epochs}

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from checkers.acknowledger import looks_at
 from checkers.columns import equal, ints, select, texts
 from checkers.findings import seconds
-from checkers.group import LEADER_SOURCES, Group, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, ReplicaLog, once
 from checkers.positions import ok_inner_poll_steps, poll_steps
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
@@ -88,12 +86,13 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
     return sorted(
         {
             f"{each.text} ({each.source})"
-            for each in observed_leaders(group)
+            for each in group.view(observed_leaders)
             if abs(each.observed_ns - time_ns) <= _AROUND_NS
         }
     )
 
 
+@once
 def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
     """Return the recorded truncations that dropped an offset, the last leader's first, by time.
 
@@ -190,6 +189,7 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
     return f"{log.node}: {group.facts.name_of(value)} {written}"
 
 
+@once
 def vanished(group: Group, value: int) -> list[str]:
     """Tell for people between which steps of a scenario replicas lost a value that they had.
 
@@ -202,7 +202,7 @@ def vanished(group: Group, value: int) -> list[str]:
             for step in group.facts.step_isrs
             if f"{step}/{node}" not in group.facts.unreadable_nodes
         ]
-        had = [(step, bool(np.isin(value, log.values))) for step, log in copies if log is not None]
+        had = [(step, log.has(value)) for step, log in copies if log is not None]
         found += [
             f"{node} had it at the end of {before}, and no longer at the end of {after}"
             for (before, held), (after, holds_still) in pairwise(had)
@@ -224,4 +224,4 @@ def skipped_by(group: Group, offset: int) -> list[int]:
 
 def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:
     """Return the nodes whose log has a value at any offset."""
-    return [log.node for log in logs if bool(np.isin(value, log.values))]
+    return [log.node for log in logs if log.has(value)]

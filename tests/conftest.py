@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import machine
-from tests.side_by_side import long_first, spread
+from tests.side_by_side import ByFile, long_first, spread
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer  # type: ignore[import-untyped]  # It has no types.
+
     from tests.results.browser import Reader
 
 # Where tests are begun in the background a shell has Ctrl-C ignored, in all that they start, too.
@@ -82,6 +84,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return  # A worker starts none; a suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         spread(option)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> ByFile | None:
+    """Hand out our units of work."""
+    return ByFile(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

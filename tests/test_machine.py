@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine import INSIDE, needs
-from tests.side_by_side import LONG
+from tests.side_by_side import APART, LONG, unit_of
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = """
@@ -136,6 +136,14 @@ def test_the_second_tier_is_for_who_asks_for_everything_or_names_a_test(
 
 def test_the_files_that_come_first_are_there() -> None:
     assert [each for each in LONG if not (ROOT / each).is_file()] == []
+    assert set(LONG) >= APART
+
+
+def test_files_whose_tests_go_to_several_workers_share_no_fixture() -> None:
+    for file in sorted(APART):
+        assert "scope=" not in (ROOT / file).read_text(encoding="utf-8"), file
+        assert unit_of(f"{file}::test_one[a::b]") == f"{file}::test_one[a::b]"
+    assert unit_of("tests/test_machine.py::test_one") == "tests/test_machine.py"
 
 
 def test_a_need_that_nobody_knows_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,13 @@ CLAUSES: Mapping[str, "re.Pattern[str]"] = {
         "no leader": rf"no leader was seen, so {_SHOWN} who {_TOLD}",
         "either": rf"^{_LEADER}(?: or {_LEADER})* {_TOLD}; {_SHOWN} who it was,"
                   r" and so not why it is gone",
+        "lack": rf"^(?:the log of {_NODE} lacks|the logs of {_NODE}(?:, {_NODE})* and {_NODE} lack)"
+                r" it",
+        "unread": rf"; (?:the log of {_NODE}, the last leader,|the last leader's log) was not read"
+                  r" to its end, and may have it",
+        "none read": rf"^no log could be read to its end, so {_SHOWN} whether one has it",
+        "in force": r" \(when it was acknowledged, at [\d.]+ s"
+                    r" (?:in force|begun and not yet confirmed): [^)]*\)",
         "disks": r", and faults cut each replica's log off below it \([^)]*\)",
         "perhaps disks": r"; a fault (?:that was never confirmed may have taken it|may have taken"
                          rf" its only copies), and {_SHOWN} whether it did",

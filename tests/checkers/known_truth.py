@@ -135,6 +135,8 @@ _ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
 _SENT = re.compile(r"sent value (\d+) ")
 _BROKER = re.compile(r"\bn(\d+)")
 _HELD = re.compile(r"had (?:a record|value (\d+)) at \d+: its log was seen to end at (\d+)")
+_LACK = re.compile(r"^the logs? of .*? lacks? it")
+_IN_FORCE = re.compile(r"\(when it was acknowledged, at ([\d.]+) s (.*?)\)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
 _BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
 _LEADS = re.compile(r"leads in leader epoch (\d+)")
@@ -263,6 +265,20 @@ def candidates(cause: str) -> int:
     return 1 if _LED.search(cause) or _ONE.search(cause) else 0
 
 
+def _wrong_in_doubt(cause: str, value: int, truth: Truth) -> Iterator[str]:
+    """Yield what is not so of a loss whose logs were not all read to their ends."""
+    if force := _IN_FORCE.search(cause):
+        at_ns = round(float(force[1]) * NS_PER_S)
+        for node in _NODE.findall(force[2]):
+            hit = [each for each in truth.acted if node in each.nodes]
+            if not any(each.asked_ns <= at_ns + LATE_NS and at_ns <= each.ended_ns for each in hit):
+                yield f"no fault was in force on {node}"
+    if lack := _LACK.search(cause):
+        for node in _NODE.findall(lack[0]):
+            if value in {held for _, held in truth.final[node].values()}:
+                yield f"the log of {node} has it"
+
+
 def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Iterator[str]:
     """Yield what the cause of a loss says that is not so.
 
@@ -275,6 +291,7 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
     if unknown := unknown_words(cause):
         yield f"nothing here understands {unknown!r}"
     yield from _wrong_names(cause, value, truth)
+    yield from _wrong_in_doubt(cause, value, truth)
     for node in _NODE.findall(" ".join(_THOUGH.findall(cause))):
         if int(node[1:]) not in truth.in_sync[value] or node in truth.held[value]:
             yield f"{node} was not in the ISR {sorted(truth.in_sync[value])}, or had it"

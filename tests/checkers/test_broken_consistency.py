@@ -143,7 +143,7 @@ def test_a_change_of_each_row_contradicts_nothing_but_what_it_is_about() -> None
     assert _contradictions({each.row: each for each in CHANGES}.values()) == {}
 
 
-@pytest.mark.everything
+@pytest.mark.night  # Of each row one change is looked at always.
 @pytest.mark.timeout(1800)  # A busy machine takes ten times as long.
 def test_no_change_contradicts_anything_but_what_it_is_about() -> None:
     assert _contradictions(CHANGES) == {}

@@ -68,6 +68,7 @@ def test_by_the_leader_epoch_rule_nothing_is_lost_also_if_a_plan_file_names_the_
     assert epochs.read_text(encoding="utf-8").split("\n")[:4] == ["0", "2", "0 0", "2 2"]
 
 
+@pytest.mark.night  # In virtual time a story that breaks off is told at each landing.
 def test_a_state_that_never_comes_ends_unknown_with_the_step_and_what_was_seen(
     tmp_path: Path,
 ) -> None:

@@ -36,6 +36,12 @@ CLAIMS = {
     SSH: frozenset({Ability.CUT, Ability.SHAPE}),
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
+OF_NO_HOSTS = frozenset({
+    "rolling-restart", "preferred-election", "reassignment", "controller-failover",
+    "unclean-election", "topic-churn",
+})  # fmt: skip
+"""Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
+nothing of their own in them. They are played on processes; elsewhere in the night."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     ORDINARY_USER: [pytest.mark.namespaces],
@@ -48,6 +54,7 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
+    marks += [pytest.mark.night] if kind in OF_NO_HOSTS and room != PROCESS else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 
