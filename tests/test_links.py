@@ -15,6 +15,7 @@ PAGES = sorted(
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PLAN = re.compile(r"\bdocs/[\w/-]+\.toml\b")
+MODULE = re.compile(r"`([\w/]+\.py)`")
 MOST_WORDS_OF_TOUR, MOST_WORDS_OF_FOLDER = 1500, 600
 TOUR = ROOT / "docs" / "architecture.md"
 OF_FOLDERS = sorted(page for part in PACKAGES for page in (ROOT / part).rglob("README.md"))
@@ -34,6 +35,14 @@ def test_links_of_a_page_resolve(page: Path) -> None:
 def test_plans_that_a_page_names_are_there(page: Path) -> None:
     named = PLAN.findall(page.read_text(encoding="utf-8"))
     assert not [plan for plan in named if not (ROOT / plan).is_file()]
+
+
+@pytest.mark.parametrize("page", [TOUR, *OF_FOLDERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_are_there(page: Path) -> None:
+    named = MODULE.findall(page.read_text(encoding="utf-8"))
+    assert not [
+        name for name in named if not any((at / name).exists() for at in (page.parent, ROOT))
+    ]
 
 
 @pytest.mark.parametrize("page", [TOUR, *OF_FOLDERS], ids=lambda page: str(page.relative_to(ROOT)))
