@@ -17,6 +17,7 @@ from harness.arena import Arena
 from harness.healing import EARLY_LIMIT_S, Healing
 from harness.interrupt import Interrupts
 from harness.life import Life
+from harness.world import RealWorld
 from nemesis.ledger import open_entries
 from nemesis.life import FaultPhase
 from nemesis.runner import Nemesis
@@ -57,6 +58,10 @@ class _Fleet:
         return []
 
 
+class _WithoutClients(RealWorld):
+    clients: Any = _Fleet
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     paths = RunPaths(tmp_path / "log" / "20261121T120000Z-0")
@@ -87,7 +92,6 @@ def _end_the_main_phase_by(
             raise error
 
     schedule = Schedule(faults=faults, overlapping=True)
-    monkeypatch.setattr(life_module, "Fleet", _Fleet)
     monkeypatch.setattr(life_module, "Nemesis", nemesis)
     monkeypatch.setattr(life_module, "deal_schedule", lambda *_args, **_kwargs: schedule)
     monkeypatch.setattr(Arena, "pass_s", fail)
@@ -96,6 +100,7 @@ def _end_the_main_phase_by(
             plan_from({"hosts": "process"}),
             world.paths,
             RunClock.starting_now(),
+            world=_WithoutClients(),
             console=Console(quiet=True),
             interrupts=Interrupts(),
             undo=undo,

@@ -214,8 +214,8 @@ def test_final_reads_reach_every_target_and_say_when_one_was_not_reached(
     def read(live: Path, targets: dict[tuple[str, int], int], timeout_s: float) -> list[bool]:
         live.mkdir()
         reads = read_to_end(
-            plan, topics, one_broker.bootstrap(), targets=targets, clock=clock, live=live,
-            timeout_s=timeout_s,
+            plan, topics, final_reader(plan, one_broker.bootstrap()), targets=targets,
+            clock=clock, live=live, timeout_s=timeout_s,
         )  # fmt: skip
         assert [(each.topic, each.partition) for each in reads] == sorted(targets)
         rows = table(live, "final_reads")
