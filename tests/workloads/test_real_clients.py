@@ -21,7 +21,7 @@ from results.record.plan import Plan
 from results.record.stream import read_stream, table_of
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
-from workloads.final_reads import FIRST_PROCESS, read_to_end
+from workloads.final_reads import FIRST_PROCESS, final_reader, read_to_end
 from workloads.fleet import Fleet, FleetError, _Worker
 from workloads.worker import WorkerConfig
 
