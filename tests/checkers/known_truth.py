@@ -136,6 +136,7 @@ _SENT = re.compile(r"sent value (\d+) ")
 _BROKER = re.compile(r"\bn(\d+)")
 _HELD = re.compile(r"had (?:a record|value (\d+)) at \d+: its log was seen to end at (\d+)")
 _LACK = re.compile(r"^the logs? of .*? lacks? it")
+_LED_UNSEEN = re.compile(r"whoever led in epoch (\d+)")
 _IN_FORCE = re.compile(r"\(when it was acknowledged, at ([\d.]+) s (.*?)\)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
 _BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
@@ -182,8 +183,9 @@ def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
 
 def _wrong_answer(event: Event, at_ns: int, match: "re.Match[str]", truth: Truth) -> Iterator[str]:
     value, offset = int(match[1]), int(match[2])
-    broker, _, where = truth.acknowledged[value]
+    broker, epoch, where = truth.acknowledged[value]
     named = {int(each) for each in _BROKER.findall(event.who)}
+    named |= {broker} if f"{epoch}" in _LED_UNSEEN.findall(event.who) else set()
     if (named and broker not in named) or offset != where:
         yield f"broker {broker} did, at offset {where}"
     if at_ns < truth.appended_ns[value]:

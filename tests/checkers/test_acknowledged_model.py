@@ -29,7 +29,7 @@ SELDOM = {
 """Clauses that such a run gives no case for, or seldom one: it always has a leader, never two of an
 epoch, no copy of a log but the last one, and no producer that goes on behind a gap.
 """
-TOLD = (*range(30), 36, 38, 215, 335)
+TOLD = (*range(30), 36, 38, 215, 335, 711)
 """The seeds of the runs that are told by default: the last ones have rarer anomalies."""
 STORIES = 3
 """So many of a run are told: each costs as much as the run."""
