@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import Empty
 
@@ -196,6 +197,20 @@ def test_whoever_waits_meanwhile_fails_too_and_undoes_what_it_did(*, failing: bo
     with pytest.raises(error):
         Tasks(agenda).run(work, limit_ns=3 * NS_PER_S)
     assert undone == [5]
+
+
+def test_what_fails_meanwhile_is_not_lost_on_work_that_expects_such_failures() -> None:
+    def fails() -> None:
+        raise ConnectionError("nobody expects this one")
+
+    def work() -> str:
+        start(fails, "fails")
+        with suppress(ConnectionError):
+            new_event().wait(1)
+        return "went on"
+
+    with pytest.raises(ConnectionError, match="nobody expects"):
+        Tasks(Agenda()).run(work)
 
 
 def test_the_least_wait_lets_time_pass() -> None:

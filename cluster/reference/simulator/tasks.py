@@ -12,7 +12,7 @@ from contextvars import copy_context
 from math import ceil
 from queue import Empty
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
@@ -281,7 +281,7 @@ class Tasks:
             limit_ns: After so much virtual time it is given up.
 
         What happens meanwhile may fail; so does the work then, where it waits. What it has to undo
-        on its way out may take its time.
+        on its way out may take its time. That it went on all the same does not make it a success.
 
         Raises:
             TaskError: Everything waits for something that nobody will do, or it takes too long.
@@ -299,13 +299,14 @@ class Tasks:
             self._pass(name, limit_ns)
         except _Over:
             return cast("T", task.result())
-        except Exception as failed:  # noqa: BLE001 - whoever waits for the work gets it
+        except Exception as failed:
             task.fail(failed)
-        with suppress(_Over):
-            self._pass(name, UNDOING_NS)
-        return cast("T", task.result())
+            with suppress(_Over):
+                self._pass(name, UNDOING_NS)
+            task.result()  # What it made of it; if it took it for a failure that it knows, nothing.
+            raise
 
-    def _pass(self, name: str, limit_ns: int | None) -> None:
+    def _pass(self, name: str, limit_ns: int | None) -> NoReturn:
         """Let time pass until something is raised; that nothing is, is an error, too."""
         self.agenda.run_until(self.agenda.now + (limit_ns or _FOR_EVER_NS))
         if limit_ns is None or self.agenda.next_ns() is None:
