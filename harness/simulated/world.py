@@ -140,7 +140,10 @@ class SimulatedWorld:
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
         dial = partial(_dialled, machines)
         with within(self._tasks), dialling(dial):
-            self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+            try:
+                self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+            finally:
+                self._tasks.end()
 
     def _sender(self, plan: Plan, bootstrap: str) -> LoneSender:
         return self._clients(plan, bootstrap).lone_sender()

@@ -1,6 +1,8 @@
 """Blocking code in virtual time: the same as in threads, and the same each time."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -211,6 +213,30 @@ def test_what_fails_meanwhile_is_not_lost_on_work_that_expects_such_failures() -
 
     with pytest.raises(ConnectionError, match="nobody expects"):
         Tasks(Agenda()).run(work)
+
+
+def test_what_waits_for_ever_ends_with_its_simulation_and_keeps_nothing() -> None:
+    class Held:
+        """What only tasks refer to."""
+
+    def forgotten(tasks: Tasks, held: Held, ended: list[Held]) -> None:
+        def waits() -> None:
+            try:
+                new_event().wait()
+            finally:
+                ended.append(held)
+
+        tasks.run(lambda: [start(waits, "waits") for _ in range(2)] and pause_until(1))
+        tasks.start(waits, "is not begun", awaited=False)
+
+    tasks, held, ended = Tasks(Agenda()), Held(), list[Held]()
+    kept = weakref.ref(held)
+    forgotten(tasks, held, ended)
+    tasks.end()
+    assert ended == [held, held]
+    del tasks, held, ended
+    gc.collect()
+    assert kept() is None
 
 
 def test_the_least_wait_lets_time_pass() -> None:

@@ -198,7 +198,11 @@ class VirtualTask:
         self._greenlet = greenlet(self._run, parent=tasks.hub)
         # Whatever is set for whoever starts it holds for it, too.
         self._greenlet.gr_context = copy_context()
-        tasks.agenda.after(0, self._greenlet.switch)
+        tasks.agenda.after(0, self._begin)
+
+    def _begin(self) -> None:
+        if not self._greenlet.dead:
+            self._greenlet.switch()
 
     def _run(self) -> None:
         with within(self._tasks):
@@ -206,6 +210,7 @@ class VirtualTask:
                 self._value = self._work()
             except BaseException as error:  # noqa: BLE001 - whoever wants the result gets it
                 self._error = error
+        self._tasks.under_way.pop(self, None)
         self._over.set()
         if self._error is not None and not self._awaited:
             raise self._error  # In the hub, and so in whoever lets time pass.
@@ -214,6 +219,11 @@ class VirtualTask:
         """Have what it waits for raise an error; called by whoever lets time pass."""
         if not self._over.is_set():
             self._greenlet.throw(error)
+
+    def end(self) -> None:
+        """Have it wait for nothing any more: it ends here and now, and nobody hears of it."""
+        with suppress(Exception):  # Time has ended: whatever it has still to do must fail.
+            self._greenlet.throw()
 
     def is_over(self) -> bool:
         """Tell whether it has ended."""
@@ -240,6 +250,7 @@ class Tasks:
     Attributes:
         agenda: As given.
         hub: The greenlet that drives the agenda.
+        under_way: The tasks that have not ended, in the order in which they were started.
     """
 
     repeats = True
@@ -247,6 +258,7 @@ class Tasks:
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
         self.hub = getcurrent()
+        self.under_way: dict[VirtualTask, None] = {}
 
     def monotonic_ns(self) -> int:
         """Return virtual nanoseconds since the simulation's start."""
@@ -270,7 +282,19 @@ class Tasks:
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task, after what happens now."""
-        return cast("Task[T]", VirtualTask(self, work, name, awaited=awaited))
+        task = VirtualTask(self, work, name, awaited=awaited)
+        self.under_way[task] = None
+        return cast("Task[T]", task)
+
+    def end(self) -> None:
+        """End all tasks that are under way; called when no more time will pass.
+
+        Greenlets that wait are not looked into by the search for what goes in circles: what such a
+        task refers to, and that is the simulation, would be kept as long as the process lives.
+        """
+        for task in list(self.under_way):
+            task.end()
+        self.under_way.clear()
 
     def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
         """Let time pass until work is done in a task; return what it returned.
