@@ -161,6 +161,7 @@ class Admin:
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
         majority = len(self._lines.nodes) // 2 + 1
         answers: list[_Answer] = []
+        bugs: list[Exception] = []
         asked, over, enough = len(nodes), 0, new_event()
 
         def ask(node: str) -> None:
@@ -168,6 +169,8 @@ class Admin:
             answer = None
             try:
                 answer = self._ask(node)
+            except Exception as bug:  # noqa: BLE001 - whoever wants the view gets it
+                bugs.append(bug)
             finally:
                 with self._lock:
                     over += 1
@@ -183,6 +186,8 @@ class Admin:
             self._asking += [start(partial(ask, node), "admin") for node in nodes]
         if nodes:
             enough.wait()
+        if bugs:  # A node that seems silent must not be one whose answer we cannot read.
+            raise bugs[0]
         return answers
 
     def _ask(self, node: str) -> _Answer | None:
