@@ -442,11 +442,15 @@ class KafkaCluster:
     def _stop_brokers(self, order: Sequence[Sequence[str]], timeout_s: float) -> dict[str, bool]:
         """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
         tasks: dict[str, Task[bool]] = {}
-        for group in order:
-            if tasks and group:
-                self._wait_unlisted(list(tasks))
-            stops = {node: partial(self.stop_node, node, timeout_s) for node in group}
-            tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
+        try:
+            for group in order:
+                if tasks and group:
+                    self._wait_unlisted(list(tasks))
+                stops = {node: partial(self.stop_node, node, timeout_s) for node in group}
+                tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
+        finally:  # Nobody tidies up under brokers that others are still told to stop.
+            for task in tasks.values():
+                task.join()
         return {node: task.result() for node, task in tasks.items()}
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:
