@@ -11,7 +11,7 @@ from queue import Empty
 import pytest
 
 from cluster.reference.simulator.agenda import Agenda
-from cluster.reference.simulator.tasks import TaskError, Tasks
+from cluster.reference.simulator.tasks import TaskError, Tasks, Waiters
 from results.record.clock import NS_PER_S, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import (
     Runtime,
@@ -237,6 +237,24 @@ def test_what_waits_for_ever_ends_with_its_simulation_and_keeps_nothing() -> Non
     del tasks, held, ended
     gc.collect()
     assert kept() is None
+
+
+def test_who_waited_in_vain_leaves_nothing_behind() -> None:
+    agenda = Agenda()
+    waiters = Waiters(agenda)
+
+    def work() -> None:
+        for _ in range(3):
+            assert not waiters.wait(0.1)
+        waiting = [start(partial(waiters.wait, limit_s), "waits") for limit_s in (1, 2, 1)]
+        assert not waiting[1].join(1.5)
+        assert [each.is_over() for each in waiting] == [True, False, True]
+        assert len(waiters._waiting) == 1
+        waiters.wake()
+        assert waiting[1].result()
+
+    Tasks(agenda).run(work)
+    assert not waiters._waiting
 
 
 def test_the_least_wait_lets_time_pass() -> None:

@@ -49,7 +49,11 @@ class Waiters:
         if timeout is not None:
             # Rounded up: whoever waits again until a moment is there must get there.
             self._agenda.after(max(0, ceil(timeout * _NS_PER_S)), here.give_up)
-        here.sleep()
+        try:
+            here.sleep()
+        finally:
+            if not here.woken:  # Else whoever woke it has taken it out.
+                self._waiting.remove(here)
         return here.woken
 
     def wake(self, most: int | None = None) -> None:
