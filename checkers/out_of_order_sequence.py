@@ -12,7 +12,8 @@ written twice. It shows of records without an acknowledgement, too.
 
 What would not prove it: producers without idempotence, which have no sequences; a new producer
 epoch, which begins at 0; a compacted log, from which the cleaner takes records; offsets that could
-not be read. After the highest number 0 follows.
+not be read. After the highest number 0 follows. A copy that keeps what an old leader lost, and goes
+on with what that leader wrote anew in its epoch, has numbers of both (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,9 @@ from checkers.columns import NONE, Ints
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, texts_in
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Chapter, Checker, Findings, Promise, Waits
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Waits
 from checkers.replica_reasons import leader_text, listed, verb
+from checkers.reused_epochs import reuse
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -82,7 +84,9 @@ def _check(group: Group) -> Findings:
         for jump, nodes in sorted(found.items())
     ]  # fmt: skip
     return could_not_show(
-        findings(rows, jumps, lambda each: _describe(group, each)),
+        findings(
+            rows, jumps, lambda each: _describe(group, each), lambda each: _labels(group, each)
+        ),
         "no producer wrote two records in one epoch, so a broken sequence could not show",
         given=bool(group.logs.get(FINAL)) and bool(group.table("sends").num_rows),
     )
@@ -96,6 +100,14 @@ def _jumps(log: ReplicaLog, one: Ints, two: Ints) -> Iterator[tuple[int, ...]]:
         places = [int(each[at]) for each in columns for at in (after, before)]
         whose = (log.producer_ids, log.producer_epochs, log.epochs)
         yield (*places, *(int(each[after]) for each in whose))
+
+
+def _labels(group: Group, jump: Jump) -> Labels:
+    """Return what excuses that two histories of one epoch meet between the two records."""
+    log = group.logs[FINAL][jump.nodes[0]]
+    between = slice(*np.searchsorted(log.offsets, [jump.before_offset, jump.offset]).tolist())
+    places = zip(log.epochs[between].tolist(), log.offsets[between].tolist(), strict=True)
+    return max(reuse(group, epoch, offset, offset) for epoch, offset in places)
 
 
 def _describe(group: Group, jump: Jump) -> Anomaly:
@@ -174,5 +186,6 @@ CHECKER = Checker(
     looks_for="the sequence numbers of an idempotent producer along each final log: each is one"
     " more than the one before it in the same producer epoch",
     waits=Waits.STOPPED,
+    excuses=frozenset({Excuse.REUSED}),
     follows={"duplicate": "a retry that was stored twice has the same sequence number twice"},
 )

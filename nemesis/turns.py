@@ -61,6 +61,8 @@ class Turns:
         self._queue: list[Life] = []
         """Who waits, in the order in which they came; who is alone stays in front of it."""
         self._under_way: list[Life] = []
+        self._seen_in_force: set[int] = set()
+        """The faults that were in force at the last look."""
         # Before the first fault nothing was done, and topics were waited for until all was whole.
         self._disturbed_s = -steady_s
         self._lock = new_lock()
@@ -164,9 +166,15 @@ class Turns:
                 return
 
     def _settled(self) -> bool:
-        """Look whether nothing is in force and every ISR is full; what is seen is kept."""
-        settled = not any(each.in_force for each in self._lives) and not self._unwhole()
-        if not settled:
+        """Look whether nothing is in force and every ISR is full; what is seen is kept.
+
+        A fault may end while nobody looks, as one that another waits for: the while begins anew.
+        """
+        in_force = {each.scheduled.fault_id for each in self._lives if each.in_force}
+        with self._lock:
+            ended, self._seen_in_force = self._seen_in_force - in_force, in_force
+        settled = not in_force and not self._unwhole()
+        if ended or not settled:
             self._note_disturbed()
         return settled
 

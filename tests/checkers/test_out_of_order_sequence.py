@@ -13,6 +13,7 @@ from tests.broken.record import Record, Row
 from tests.checkers.partition_rows import (
     A,
     B,
+    C,
     ack,
     facts,
     found,
@@ -22,6 +23,8 @@ from tests.checkers.partition_rows import (
     reason,
     sentences,
 )
+from tests.checkers.test_disk_losses import cut
+from tests.checkers.test_reused_epochs import LED, LOST, NOT_CONFIRMED, about, labels
 
 LAST = (1 << 31) - 1
 """The highest sequence number; behind it comes 0."""
@@ -32,6 +35,7 @@ WHYS_OF: list[tuple[str, Evidence, str]] = [
     (NAME, {"sequence": 2, "sequence_before": 4}, "took a number below one that its log has"),
 ]
 IN_ORDER: Numbers = ((1, 0, 0), (1, 0, 1))
+EXCUSED_BY = [(NAME, {"reused-epoch"})]
 ROWS_OF = [
     (
         CHECKER,
@@ -157,6 +161,39 @@ def by_definition(numbers: Numbers) -> list[int]:
 def test_the_kernel_finds_what_the_definition_says(numbers: list[tuple[int, int, int]]) -> None:
     offsets = [each.offset for each in found(CHECKER, of(tuple(numbers))).anomalies]
     assert offsets == by_definition(tuple(numbers))
+
+
+def of_a_producer(*logs: tuple[tuple[int, int, int], ...]) -> list[Row]:
+    """Logs of n1, n2, ...: value, producer and sequence of each record, all of epoch 3."""
+    return [
+        {**row, "producer_id": producer, "producer_epoch": 0, "sequence": sequence}
+        for node, rows in enumerate(logs, start=1)
+        for row, (_, producer, sequence) in zip(
+            log(f"n{node}", *((3, value) for value, _, _ in rows)), rows, strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("behind", [(), ((A + 3, 2, 1),)])
+def test_a_copy_that_goes_on_behind_what_its_leader_lost_has_numbers_of_both(
+    behind: tuple[tuple[int, int, int], ...],
+) -> None:
+    # n1 lost B, took another producer's record in its place, and then B once more.
+    leader = ((A, 1, 0), (C, 2, 0), *behind, (B, 1, 1))
+    records = of_a_producer(leader, ((A, 1, 0), (B, 1, 1), *leader[2:]))
+    assert labels(CHECKER, about(LOST), LED, records=records) == (("reused-epoch",), ())
+    assert labels(CHECKER, about(NOT_CONFIRMED), LED, records=records) == ((), ("known-losses",))
+    assert labels(CHECKER, about(LOST, system="kafka:4.3.1"), LED, records=records) == ((), ())
+    assert labels(CHECKER, about(cut("n2", after=1, before=2)), LED, records=records) == ((), ())
+    elsewhere = cut("n1", after=5, before=6)
+    assert labels(CHECKER, about(elsewhere), LED, records=records) == ((), ())
+
+
+def test_what_is_out_of_sequence_without_a_loss_between_is_not_excused() -> None:
+    rows = ((A, 1, 0), (B, 1, 1), (C, 1, 3))
+    records = of_a_producer(rows, rows)
+    before = about(cut("n1", after=0, before=1))
+    assert labels(CHECKER, before, LED, records=records) == ((), ())
 
 
 def _written(record: Record, spot: Spot) -> list[Row]:

@@ -68,6 +68,14 @@ class Story:
     failed: tuple[str, ...] = ()
 
 
+Shows = Callable[[Story], bool]
+
+
+def cuts_only(*links: tuple[int, int]) -> Shows:
+    """Tell whether exactly these links were cut while the fault was held."""
+    return lambda story: all(look == {*links} for look in story.looks)
+
+
 class SimulatedRoom:
     """Three simulated nodes under load.
 

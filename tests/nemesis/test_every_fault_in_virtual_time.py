@@ -1,10 +1,11 @@
 """Every kind of fault in virtual time, by the nemesis that ships, as the machines themselves show.
 
-A kind without a proof fails. What cannot be in virtual time would be refused by name.
+A kind without a proof fails. What cannot be in virtual time would be refused by name. A test module
+of a fault brings its proof along as `SHOWS_OF = [("kind", cuts_only((1, 2)))]`.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from cluster.hosts.abilities import abilities_of, able
 from cluster.reference.simulator.network import CLIENT
 from nemesis.registry import KINDS
 from results.record.plan import SIMULATED
-from tests.nemesis.simulated_room import SimulatedRoom, Story
+from tests.held import collected
+from tests.nemesis.simulated_room import Shows, SimulatedRoom, Story, cuts_only
 
 CLAIMED = tuple(name for name, kind in KINDS.items() if kind.needs <= able(abilities_of(SIMULATED)))
-Shows = Callable[[Story], bool]
 OFF_BY_S = 0.001
 
 
@@ -28,13 +29,8 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Story]:
     return room.stories
 
 
-def _cut(*links: tuple[int, int]) -> Shows:
-    """Tell whether exactly these links were cut while the fault was held."""
-    return lambda story: all(look == {*links} for look in story.looks)
-
-
 def _both_ways(*links: tuple[int, int]) -> Shows:
-    return _cut(*links, *((b, a) for a, b in links))
+    return cuts_only(*links, *((b, a) for a, b in links))
 
 
 def _one_pair(story: Story) -> bool:
@@ -161,8 +157,8 @@ def _has_more(story: Story) -> bool:
 PROOFS: Mapping[str, Shows] = {
     "isolate": _both_ways((1, 2), (2, 3)),
     "halves": _both_ways((1, 2), (2, 3)),
-    "one-way-in": _cut((1, 2), (3, 2)),
-    "one-way-out": _cut((2, 1), (2, 3)),
+    "one-way-in": cuts_only((1, 2), (3, 2)),
+    "one-way-out": cuts_only((2, 1), (2, 3)),
     "ring": _one_pair,
     "bridge": _both_ways((1, 3)),
     "flapping": _flaps,
@@ -192,6 +188,7 @@ PROOFS: Mapping[str, Shows] = {
     "unclean-election": _who_was_behind_leads,
     "disputed-election": _several_were_struck,
     "topic-churn": _has_more,
+    **dict(collected("SHOWS_OF", folder="tests/nemesis")),
 }
 
 

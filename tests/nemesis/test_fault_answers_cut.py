@@ -6,13 +6,16 @@ from random import Random
 import pytest
 
 from cluster.protocol import CLIENTS, ClusterError
+from cluster.reference.simulator.network import CLIENT
 from nemesis.answers_cut import answers_cut
 from nemesis.protocol import Aim, Patience
 from tests.nemesis.conftest import World
 from tests.nemesis.proofs import cut_proof, is_deaf
+from tests.nemesis.simulated_room import cuts_only
 
 SOON = Patience(limit_s=0.1)
 PROOF_OF = [("answers-cut", cut_proof({"clients-n2": is_deaf}))]
+SHOWS_OF = [("answers-cut", cuts_only((2, CLIENT)))]
 """All that clients send arrives, and nothing comes back."""
 
 

@@ -192,6 +192,23 @@ def test_a_broker_that_is_back_late_holds_others_up_no_longer_than_that(world: W
     assert began == {1: (0, None), 2: (pytest.approx(31.7, abs=0.5), None)}
 
 
+def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(world: World) -> None:
+    world.cluster.asleep.add("n1")
+
+    def register_late() -> None:
+        pause_until(36)
+        world.cluster.asleep.clear()
+
+    began = _played(
+        world,
+        fault(1, "kill", "n1", hold_s=1),
+        fault(2, "power-loss", "n2", at_s=24),  # Two nodes at a time are too many.
+        meanwhile=register_late,
+    )
+    assert world.last_rows()[0]["healed_ns"] / NS_PER_S == pytest.approx(36, abs=1.1)
+    assert began == {1: (0, None), 2: (pytest.approx(43, abs=1.1), None)}
+
+
 def _without(view: ClusterView | None, node: str) -> ClusterView | None:
     """Return a view in which a node is in no ISR."""
     if view is None:
