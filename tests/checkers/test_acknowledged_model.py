@@ -24,10 +24,11 @@ NAMED = 200
 """So many runs have the causes of all their losses held to the truth."""
 SELDOM = {
     "no leader", "rivals", "sequence", "had held", "had truncated", "log fell", "outside", "gave",
-    "elr", "not in sync",
+    "elr", "not in sync", "lack", "unread", "none read", "in force",
 }  # fmt: skip
 """Clauses that such a run gives no case for, or seldom one: it always has a leader, never two of an
-epoch, no copy of a log but the last one, and no producer that goes on behind a gap.
+epoch, no copy of a log but the last one, and no producer that goes on behind a gap. The last four
+are said of a loss that only reads show, where no cause is looked for.
 """
 TOLD = (*range(30), 36, 38, 215, 335, 711)
 """The seeds of the runs that are told by default: the last ones have rarer anomalies."""
