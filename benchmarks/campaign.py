@@ -26,8 +26,8 @@ from tempfile import mkdtemp
 import pyarrow.parquet as pq
 
 from cluster.reference.bugs import Bug
+from harness.in_process import play_here
 from harness.judgement import choose_engine, judge_stored
-from harness.simulated.playing import play_here
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from

@@ -27,7 +27,7 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted
 from cluster.reference.simulator.simulation import Simulation
 from harness.endings import Ending
-from harness.simulated.playing import play_here
+from harness.in_process import play_here
 from harness.simulated.worker import ClientHosts
 from harness.simulated.world import SimulatedWorld
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s

@@ -6,7 +6,7 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind
 from cluster.protocol import Ability, UserError
 from cluster.reference.bugs import Bug
-from harness.simulated.membership import HONOURED
+from harness.simulated.honoured import HONOURED
 from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode
 

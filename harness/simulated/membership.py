@@ -35,6 +35,7 @@ from harness.simulated.assignors import (
     packed_subscription,
     subscription,
 )
+from harness.simulated.honoured import HEARTBEAT, POLL, SESSION, STRATEGY
 from harness.simulated.leaders import Leaders
 from harness.simulated.wishes import ELSEWHERE, LATER, MS, NO_COORDINATOR, Identity, Wish
 from results.record.plan import Plan
@@ -50,7 +51,6 @@ _REST_NS = 100 * MS
 _REQUEST_NS = 10_000 * MS
 _GRACE_NS = 3000 * MS
 LEAVE_NS = 5000 * MS
-_STRATEGY = "partition.assignment.strategy"
 POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exceeded"
 
 
@@ -71,13 +71,13 @@ class GroupSettings:
         """Return those of a plan's members: librdkafka's own, and its defaults."""
         client_id = f"process-{process}"
         settings = member_settings(plan, bootstrap="", client_id=client_id, group=group)
-        names = str(settings.get(_STRATEGY, "range,roundrobin"))
+        names = str(settings.get(STRATEGY, "range,roundrobin"))
         return cls(
             group=group,
             client_id=client_id,
-            session_ns=int(str(settings["session.timeout.ms"])) * MS,
-            heartbeat_ns=int(str(settings["heartbeat.interval.ms"])) * MS,
-            poll_ns=int(str(settings["max.poll.interval.ms"])) * MS,
+            session_ns=int(str(settings[SESSION])) * MS,
+            heartbeat_ns=int(str(settings[HEARTBEAT])) * MS,
+            poll_ns=int(str(settings[POLL])) * MS,
             assignors=tuple(name.strip() for name in names.split(",")),
             incremental=is_incremental(settings),
         )
@@ -96,8 +96,6 @@ class Stage(Enum):
     STEADY = "steady"
 
 
-HONOURED = ("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", _STRATEGY)
-"""Settings of a plan's clients by which simulated members go."""
 _MEMBER = frozenset({Stage.DEALING, Stage.STEADY})
 
 

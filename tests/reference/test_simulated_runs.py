@@ -18,7 +18,7 @@ from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from harness.cli.running import run
 from harness.endings import Ending
-from harness.simulated.playing import play_here
+from harness.in_process import play_here
 from harness.staging import prepared
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
