@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from cluster.kafka.brokers import Ended
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
-from cluster.kafka.configuration import called
 from cluster.kafka.observer import Observer
+from cluster.nodes import called
 from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress

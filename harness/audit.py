@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import CanAudit, ClusterError
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths

@@ -9,7 +9,7 @@ from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, choose_hosts
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell

@@ -29,8 +29,8 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.kafka.versions import ZOOKEEPER_MACHINE, machines
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
+from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
 from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cluster.kafka.properties import properties
+from cluster.files.properties import properties
 from cluster.protocol import Ability, UserError
 from cluster.reference.settings import SettingsError, parsed
 from harness.reaching import refuse_unsaid

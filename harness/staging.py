@@ -25,7 +25,7 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.class_keeping import keep_classes
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.reference.simulator.clock import WALL_CLOCK_S
 from harness.audit import audit
 from harness.elsewhere import abilities_for, refuse_elsewhere

@@ -12,7 +12,7 @@ from cluster.hosts.choose import make_hosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import Hosts
 from cluster.reference.process.hosts import CuttingHosts
 from harness.elsewhere import cuts_by_itself

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cluster.kafka.configuration import called
+from cluster.nodes import called
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.runtime import new_lock

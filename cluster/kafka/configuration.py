@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.kafka.properties import properties
-from cluster.kafka.versions import FIRST_CONTROLLER, ZOOKEEPER_MACHINE
+from cluster.files.properties import properties
+from cluster.nodes import is_controller, node_id
 from results.record.plan import ABORT_INTERVAL, Plan
 from results.record.terms import Mode
 
@@ -88,24 +88,6 @@ class Endpoint:
     host: str
     broker_port: int
     controller_port: int
-
-
-def node_id(node: str) -> int:
-    """Return the broker id of a node: 3 of `n3`."""
-    return int(node.removeprefix("n"))
-
-
-def called(node: str) -> str:
-    """Return what a node's server is called in a sentence: `the broker of n1`."""
-    if node == ZOOKEEPER_MACHINE:
-        return "ZooKeeper"
-    what = "controller" if is_controller(node) else "broker"
-    return f"the {what} of {node}"
-
-
-def is_controller(node: str) -> bool:
-    """Tell whether a node is a controller of its own."""
-    return node_id(node) >= FIRST_CONTROLLER
 
 
 def server_properties(

@@ -9,16 +9,11 @@ from pathlib import Path
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import Endpoint, is_controller, server_properties
+from cluster.kafka.configuration import Endpoint, server_properties
 from cluster.kafka.programs import SETTINGS, KafkaPrograms, Programs
-from cluster.kafka.versions import (
-    ZOOKEEPER_MACHINE,
-    broker_names,
-    controller_names,
-    machines,
-)
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
+from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
 from cluster.protocol import CanShiftClock, Command, Disk, HasFiles, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -39,7 +34,7 @@ class Layout:
 
     Args:
         plan: What decides the run.
-        hosts: They are up already, one machine for each of `versions.machines`.
+        hosts: They are up already, one machine for each of `cluster.nodes.machines`.
         programs: What to run.
         paths: The run's folder; a node's files lie in `nodes/<node>`.
 

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from cluster.kafka import rows
 from cluster.kafka.broker_rounds import BrokerRounds
-from cluster.kafka.configuration import node_id
 from cluster.kafka.controller_rounds import ControllerRounds
 from cluster.kafka.observed import Observed
 from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership
-from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.watching import Watch, Wish
 from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
+from cluster.nodes import ZOOKEEPER_MACHINE, node_id
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.runtime import new_lock
 from results.record.topics import CreatedTopic

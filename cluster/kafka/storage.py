@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster.kafka.classes import class_flags
-from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
+from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.versions import dump_class, java_properties, numbers_of
+from cluster.nodes import node_id
 from cluster.protocol import ClusterError, UserError
 
 FORMAT_TIMEOUT_S = 60

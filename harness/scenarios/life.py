@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cluster.kafka.asking import Asker
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
 from harness.healing import Healing

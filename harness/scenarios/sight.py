@@ -11,8 +11,8 @@ from cluster.files.damage import DamagedFileError
 from cluster.files.metadata import METADATA_TOPIC
 from cluster.kafka.asking import Asker, Belief
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import node_id
 from cluster.kafka.wire import WireError
+from cluster.nodes import node_id
 from cluster.protocol import Disk, Hosts
 from harness.scenarios.protocol import FilesSight, PartitionSight, QuorumSight, ReplicaSight
 from harness.scenarios.tails import Tails

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cluster.kafka.configuration import node_id
+from cluster.nodes import node_id
 from harness.scenarios.director import Scene
 from harness.scenarios.props import Props
 from harness.scenarios.quorum_look import QuorumLook

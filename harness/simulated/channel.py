@@ -9,8 +9,8 @@ from typing import cast
 
 from kio.static.protocol import RequestPayload
 
-from cluster.kafka.configuration import node_id
 from cluster.kafka.wire import CLIENT_ID, A, WireError
+from cluster.nodes import node_id
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.kafka.configuration import node_id
+from cluster.nodes import node_id
 from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host

@@ -8,10 +8,9 @@ from random import Random
 from uuid import UUID
 
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import node_id
 from cluster.kafka.programs import SETTINGS, ReferencePrograms
-from cluster.kafka.versions import machines
 from cluster.kafka.wire import dialling
+from cluster.nodes import machines, node_id
 from cluster.protocol import Hosts
 from cluster.reference.log.checkpoints import kafka_id
 from cluster.reference.process.formatting import META, meta_properties

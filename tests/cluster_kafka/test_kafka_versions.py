@@ -9,10 +9,10 @@ from cluster.kafka.versions import (
     jars_beside,
     jars_of_tools,
     jars_replaced,
-    machines,
     numbers_of,
     server_artifact,
 )
+from cluster.nodes import machines
 from results.record.plan import Plan
 
 

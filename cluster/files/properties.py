@@ -1,4 +1,4 @@
-"""Java's properties files, as Kafka and ZooKeeper read them. Pure."""
+"""Writes Java's properties files, as Kafka and ZooKeeper read them. Pure."""
 
 from collections.abc import Mapping
 
