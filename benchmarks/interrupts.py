@@ -46,7 +46,6 @@ from benchmarks.night import LOGQUAKE, ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
 from cluster.hosts.audit import differences, local_traces
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
-from results.page.headline import headline
 from results.record.clock import (
     WaitTimeoutError,
     pause_until,
@@ -59,6 +58,7 @@ from results.record.paths import RunPaths
 from results.show import list_runs, show_run
 from results.store import Store, typed
 from results.verdict_json import read_verdict
+from results.wording.headline import headline
 
 RESULTS = ROOT / "docs" / "night" / "interrupts.jsonl"
 ANSWER_LIMIT_S = 1.0

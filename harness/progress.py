@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from results.page.plural import many
 from results.record.clock import pause_until, stopwatch_s
+from results.wording.plural import many
 
 LINE_INTERVAL_S = 10.0
 REFRESH_INTERVAL_S = 0.25

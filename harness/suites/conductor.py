@@ -32,7 +32,6 @@ from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasP
 from harness.suites.repeats import measured, owed
 from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
-from results.page.headline import ALLOWED, headline
 from results.record.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
@@ -40,6 +39,7 @@ from results.record.paths import RunPaths
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.verdict_json import read_verdict
+from results.wording.headline import ALLOWED, headline
 
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"

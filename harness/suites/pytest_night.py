@@ -11,9 +11,9 @@ from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.reports import causes_until, exit_code
 from harness.suites.webhook import post
-from results.page.inert import inert
 from results.record.terms import Validity
 from results.trust import closed_to_others
+from results.wording.inert import inert
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name

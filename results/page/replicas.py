@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from results.page.headline import broker_name
 from results.page.holdings import AT_THE_END, FINAL, unread_nodes
 from results.record.verdict import Example
 from results.tables import RunTables
+from results.wording.headline import broker_name
 
 AROUND = 3
 """So many offsets on each side are shown."""

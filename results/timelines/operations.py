@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import F, Outcome, Phase
+from results.wording.inert import inert
 
 Ints = npt.NDArray[np.int64]
 Words = tuple[str, ...]

@@ -12,10 +12,10 @@ import pytest
 
 from harness.exit_codes import UNKNOWN
 from harness.interrupt import JUDGING, ONCE
-from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
 from results.verdict_json import read_verdict
+from results.wording.headline import headline
 from tests.cluster_hosts.hubs import NOBODY, as_ordinary_user
 from tests.harness.commands import (
     HERE,

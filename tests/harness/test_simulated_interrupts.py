@@ -13,12 +13,12 @@ from harness.cli import exit_code
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import JUDGING, ONCE, TWICE
 from results.index.reading import read_run
-from results.page.headline import headline
 from results.record.clock import NS_PER_S, wait_until
 from results.record.milestones import Milestone, load_milestones
 from results.record.verdict import Verdict
 from results.store import is_alive
 from results.verdict_json import read_verdict
+from results.wording.headline import headline
 from tests.harness.commands import HERE, LOGQUAKE, RUN_LIMIT_S, newest, running
 
 LONG = ("run", "--system", "reference", "--hosts", "simulated", "--seed", "1", "--rate", "50",

@@ -21,7 +21,6 @@ from harness.progress import Progress, Snapshot
 from harness.watcher import LOOKS
 from harness.watching import Watching
 from harness.world import RealWorld
-from results.page.headline import headline
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import (
     STOPPED_ON,
@@ -34,6 +33,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
+from results.wording.headline import headline
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 300

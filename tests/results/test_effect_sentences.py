@@ -47,7 +47,7 @@ from nemesis.link_effects import (
     LinkQuality,
     QualityEffect,
 )
-from results.page.effects import effect_sentence, heal_sentence
+from results.wording.effects import effect_sentence, heal_sentence
 
 PLACE = ("log-0", 1)
 GONE = ProcessChange(node="n2", pid=811, start_ticks=1, state_before="S", state_after=None)

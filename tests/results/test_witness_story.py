@@ -13,8 +13,6 @@ from results.page.case import case_of
 from results.page.close_up import close_up
 from results.page.cuts import cuts_of
 from results.page.dated import dated
-from results.page.faults import fault_lines
-from results.page.headline import headline
 from results.page.investigation import investigate
 from results.page.moments import moments
 from results.page.replicas import replica_window
@@ -26,6 +24,8 @@ from results.record.verdict import Evidence
 from results.report import render_report
 from results.tables import STATISTICS, RunTables, statistics_path
 from results.verdict_json import read_verdict
+from results.wording.faults import fault_lines
+from results.wording.headline import headline
 from tests.results.conftest import (
     LOST_VALUE,
     PLACE,

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from results.page.effects import Json, effect_sentence, heal_sentence, json_object
-from results.page.links import parted
-from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.tables import RunTables
+from results.wording.effects import Json, effect_sentence, heal_sentence, json_object
+from results.wording.links import parted
+from results.wording.plural import many
 
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}

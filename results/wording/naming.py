@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
-from results.page.headline import as_sentence
-from results.page.inert import inert, shortened
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.short import MESSAGE, op_name, value_name, value_named, value_prefixes
 from results.tables import RunTables
+from results.wording.headline import as_sentence
+from results.wording.inert import inert, shortened
 
 Ints = npt.NDArray[np.int64]
 _MOST, _DIGITS = 1 << 63, 19

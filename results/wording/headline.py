@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass, replace
 
-from results.page.plural import many
-from results.page.reasons import heaviest_reason
-from results.page.resting import untested
 from results.record.terms import Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
+from results.wording.plural import many
+from results.wording.reasons import heaviest_reason
+from results.wording.resting import untested
 
 ALLOWED = "allowed"
 """The tone of what is valid only because all that was found is allowed."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.record.verdict import Basis, Compared, Verdict
+from results.wording.plural import many
 
 UNTESTED = "Nothing was compared that could have shown it broken."
 _GIVEN_UP = "Nothing is promised here, so nothing was compared."

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from results.page.links import parted
-from results.page.plural import many
+from results.wording.links import parted
+from results.wording.plural import many
 
 Json = Mapping[str, Any]
 _NOT_CONFIRMED = "not confirmed"

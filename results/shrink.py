@@ -1,4 +1,4 @@
-"""Makes a small sample out of a stored run: `python -m results.samples.shrink RUN NAME`.
+"""Makes a small sample out of a stored run: `python -m results.shrink RUN NAME`.
 
 What `check` reads stays: plan, milestones, topics, the tables of the record, statistics; and of a
 scripted run its steps, with the checkpoint files at each. Live streams and segment files go, for
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.seal import seal
+from results.samples import SAMPLES
 from results.store import Store
 
 _TEXTS = (
@@ -99,12 +100,12 @@ def _seal(record: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make a sample beside this file; 254 if that cannot be."""
+    """Make a sample beside the others; 254 if that cannot be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("run", help="folder, id, or latest")
     parser.add_argument("name", help="of the sample, such as loss-acks-1")
     parser.add_argument("--store", type=Path, default=Path("runs"))
-    parser.add_argument("--samples", type=Path, default=Path(__file__).resolve().parent)
+    parser.add_argument("--samples", type=Path, default=SAMPLES)
     arguments = parser.parse_args(argv)
     try:
         run = Store(arguments.store).find(arguments.run)
