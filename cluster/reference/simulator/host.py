@@ -3,26 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
-from cluster.reference.machine import Effect, Event, Machine
+from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.badness import MS
 from cluster.reference.simulator.clock import NodeClock
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.network import Network
-from cluster.reference.simulator.process import Process
-
-
-class Storage(Protocol):
-    """What carries a machine's disk effects out on a disk."""
-
-    def write(self, effect: Effect) -> None:
-        """Carry out an effect that is for a disk.
-
-        Raises:
-            OSError: The disk did not take it.
-        """
+from cluster.reference.simulator.process import Process, Storage, Trace, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +30,6 @@ class Booted:
 
 Boot = Callable[[SimulatedDisk], Booted]
 """Reads a disk and makes a machine of it; what it repairs there it writes itself."""
-Trace = Callable[[int, int, Event], None]
-Watch = Callable[[Process], None]
 
 
 class _NoStorage:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.badness import (
@@ -19,10 +19,6 @@ from cluster.reference.simulator.badness import (
     BadLink,
     Badness,
 )
-
-if TYPE_CHECKING:
-    from cluster.reference.simulator.host import Host
-    from cluster.reference.simulator.process import Process
 
 US = 1_000
 END = -1
@@ -58,6 +54,40 @@ class Latency:
     mean_life_s: float | None = 600
 
 
+class Party(Protocol):
+    """A process, as its connections know it.
+
+    Attributes:
+        id: Its machine's; below zero: a client's.
+        alive: Whether it runs, or stands still.
+    """
+
+    id: int
+    alive: bool
+
+    def requested(self, over: "Connection", number: int, message: object) -> None:
+        """Take a request, or the end of a connection on which some came."""
+
+    def answered(self, over: "Connection", number: int, message: object) -> None:
+        """Take an answer, or the end of a connection of one's own."""
+
+
+class Destination(Protocol):
+    """A machine, as those know it who connect to it.
+
+    Attributes:
+        id: Its own.
+        powered: Whether it is on: only then its kernel answers.
+    """
+
+    id: int
+    powered: bool
+
+    @property
+    def process(self) -> Party | None:
+        """Return what takes connections there, if anything runs."""
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """One connection. `there` is what goes from client to server, `back` the other way.
@@ -77,9 +107,9 @@ class Connection:
     number: int
     ahead: Link
     behind: Link
-    client: "Process"
-    to: "Host"
-    server: "Process | None" = None
+    client: Party
+    to: Destination
+    server: Party | None = None
     pending: dict[int, int] = field(default_factory=dict)
     looks_ns: int = NEVER
     client_open: bool = True
@@ -118,7 +148,7 @@ class Network:
         self.dropped: dict[Link, int] = {}
         """How often something did not get through a cut link."""
 
-    def connect(self, client: "Process", to: "Host") -> Connection:
+    def connect(self, client: Party, to: Destination) -> Connection:
         """Open a connection; its first message carries the handshake."""
         self._opened += 1
         mine = client.id if client.id >= 0 else CLIENT

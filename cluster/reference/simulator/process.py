@@ -7,7 +7,7 @@ afterwards. A broker of one thread would do no other (a flush holds up whatever 
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cluster.reference.machine import (
     Answered,
@@ -35,16 +35,56 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.clock import NodeClock
 from cluster.reference.simulator.network import (
     CLIENT,
     END,
     KNOCK,
     NEVER,
     Connection,
+    Destination,
+    Network,
 )
 
-if TYPE_CHECKING:
-    from cluster.reference.simulator.host import Host
+Trace = Callable[[int, int, Event], None]
+
+
+class Storage(Protocol):
+    """What carries a machine's disk effects out on a disk."""
+
+    def write(self, effect: Effect) -> None:
+        """Carry out an effect that is for a disk.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+
+
+class Ground(Protocol):
+    """The machine that a process runs on, as the process knows it; see `host.Host`."""
+
+    id: int
+    agenda: Agenda
+    network: Network
+    clock: NodeClock
+    storage: Storage
+    flushed_ns: tuple[int, int]
+    trace: Trace | None
+    watch: "Watch | None"
+
+    @property
+    def neighbour(self) -> Callable[[int], Destination]:
+        """Return what finds the machine with an id."""
+
+    def say(self, text: str) -> None:
+        """Write a line into the node's log."""
+
+    def kill(self) -> None:
+        """Kill the process."""
+
+    def flush_ns(self) -> int:
+        """Return how long the next flush takes."""
 
 
 class Process:
@@ -61,7 +101,7 @@ class Process:
         "_timers", "_waiting", "alive", "host", "id", "incoming", "outgoing", "paused", "writing",
     )  # fmt: skip
 
-    def __init__(self, host: "Host", machine: Machine, random: Random) -> None:
+    def __init__(self, host: Ground, machine: Machine, random: Random) -> None:
         self.host, self.id = host, host.id
         self.alive, self.paused, self.writing = True, False, False
         self.outgoing: dict[int, Connection] = {}
@@ -315,3 +355,6 @@ class Process:
 
     def _say(self, effect: Say) -> None:
         self.host.say(effect.text)
+
+
+Watch = Callable[[Process], None]

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from cluster.reference.simulator.agenda import Agenda
-from cluster.reference.simulator.host import Boot, Host, Trace, Watch
+from cluster.reference.simulator.host import Boot, Host
 from cluster.reference.simulator.network import Latency, Network
-from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.process import Process, Trace, Watch
 from cluster.reference.simulator.streams import Streams
 
 NS_PER_S = 1_000_000_000
