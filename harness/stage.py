@@ -3,8 +3,10 @@
 `python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.staging` through the
 hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
 plan is read from the run's folder. An empty line on RESULT_FD says that the stage answers signals
-now. Another one is a JSON object: how the run ended, and how many signals were answered (`heard`).
-What happened is in the record. Whatever happens, faults are healed and hosts are taken down.
+now. Another one is a JSON object: how the run ended, how many signals were answered (`heard`), and
+whether the record has the end already (`noted`). It has not if the stage never knew in which world
+the run takes place, and so had no clock of it: who started the stage notes it then. What happened
+is in the record. Whatever happens, faults are healed and hosts are taken down.
 """
 
 import errno
@@ -44,8 +46,8 @@ def main() -> None:
             plan = plan_from(load_plan(paths.plan))
             world = world_of(plan)
         except Exception as failed:  # noqa: BLE001 - as in `play`
-            result = noted(paths, RunClock(start_ns=start_ns), _result_of(failed, paths))
-            json.dump({**asdict(result), "heard": 0}, pipe)
+            result = _result_of(failed, paths)
+            json.dump({**asdict(result), "heard": 0, "noted": False}, pipe)
             return
         interrupts = Interrupts(world.event)
         result = play(
@@ -56,7 +58,7 @@ def main() -> None:
             interrupts=interrupts,
             listening=lambda: print(end=LISTENING, file=pipe, flush=True),
         )
-        json.dump({**asdict(result), "heard": interrupts.settle()}, pipe)
+        json.dump({**asdict(result), "heard": interrupts.settle(), "noted": True}, pipe)
 
 
 def play(

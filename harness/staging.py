@@ -262,7 +262,8 @@ class Staging:
                 answers.stage_ended(values.get("heard", 0))
         if not values:
             return _ended_by_itself(stage.returncode, paths, clock)
-        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        result = StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        return result if values["noted"] else noted(paths, clock, result)
 
     def _started(
         self, plan: Plan, paths: RunPaths, clock: RunClock, result_fd: int
