@@ -1,26 +1,42 @@
 """A copy of a run to judge, where the run itself must not be written."""
 
+import errno
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from results.export.contents import contents_of
-from results.record.atomic import store_error
+from results.record.atomic import StoreError, store_error
 from results.record.paths import RunPaths
 from results.record.reading import open_file
+
+_BLOCK_BYTES = 512
+"""Of `st_blocks` (man 2 stat)."""
+_CHUNK_BYTES = 1 << 20
 
 
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
     """Copy what a run is judged by: real files, by no link, as a bundle with nodes has them.
+
+    Holes stay holes: a file of a tebibyte may hold nothing.
 
     Args:
         paths: The run, maybe a stranger's.
         folder: Becomes the parent of `<name>/<run>`, so that the copy has the run's id.
 
     Raises:
-        StoreError: The folder cannot be written, or a file cannot be read.
+        StoreError: The folder cannot be written or has no room, or a file cannot be read.
     """
     copy = RunPaths(folder / paths.run_id)
     contents = contents_of(paths, with_nodes=True)
+    held = sum((paths.root / each).stat().st_blocks * _BLOCK_BYTES for each in contents.files)
+    if held > (free := shutil.disk_usage(folder).free):
+        raise StoreError(
+            f"the run is not yours, so a copy is judged: it takes {held:,} bytes, and"
+            f" {folder.parent} has room for {free:,}; set TMPDIR to a folder that has"
+        )
     try:
         for below in contents.folders:
             (copy.root / below).mkdir(parents=True, exist_ok=True)
@@ -29,7 +45,32 @@ def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
             target.parent.mkdir(parents=True, exist_ok=True)
             source = open_file(paths.root / below, root=paths.root)
             with source, target.open("xb") as file:
-                shutil.copyfileobj(source, file)
+                _copy(source, file)
     except OSError as refused:
         raise store_error(paths.root, refused) from refused
     return copy
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    handle = source.fileno()
+    end = os.fstat(handle).st_size
+    for begin, hole in _data(handle, end):
+        at = target.seek(begin)
+        while data := os.pread(handle, min(hole - at, _CHUNK_BYTES), at):
+            target.write(data)
+            at += len(data)
+    target.truncate(end)
+
+
+def _data(handle: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where the data of a file begin and end (man 2 lseek)."""
+    hole = 0
+    while hole < end:
+        try:
+            begin = os.lseek(handle, hole, os.SEEK_DATA)
+        except OSError as nothing:
+            if nothing.errno == errno.ENXIO:
+                return
+            raise
+        hole = os.lseek(handle, begin, os.SEEK_HOLE)
+        yield begin, hole

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
@@ -33,6 +34,7 @@ from results.samples import find_sample
 from results.site import make_site
 from results.store import Store
 
+_CHILDREN = get_context("spawn")
 NOBODY = 65534
 SEGMENTS = Path(__file__).parent.parent / "cluster_files" / "data"
 HANGS_S = 10.0
@@ -112,7 +114,8 @@ def make_yard(root: Path, stranger: int, *, bombs: Sequence[Callable[[Path], Non
     """Make the folder that a series of mutants plays in."""
     made = [root / f"bomb-{number}.parquet" for number in range(len(bombs))]
     for path, bomb in zip(made, bombs, strict=True):
-        bomb(path)
+        with _CHILDREN.Pool(1) as child:  # It takes the memory that no reader may take.
+            child.apply(bomb, (path,))
     yard = Yard(root=root, stranger=stranger, bombs=made)
     shutil.copytree(find_sample("leader-epoch-1-high-watermark"), yard.elsewhere)
     yard.damaged.write_bytes(_damaged_batch())
