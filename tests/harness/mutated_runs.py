@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -41,6 +42,8 @@ HANGS_S = 10.0
 """Of processor time."""
 WAITS_S = 60.0
 """By the clock: a machine that does other things too is slow."""
+MOST_CHUNKS = 4096
+"""Of an answer: a visitor who wants no more goes away."""
 CONTROL = (
     "lock", "ledger.jsonl", "processes.jsonl", "plan.toml", "milestones.jsonl", "topics.json",
     "environment.json", "verdict.json", "night.json", "kept.json", FILE, "steps.jsonl",
@@ -190,7 +193,9 @@ def _served(paths: RunPaths, yard: Yard) -> None:
     client = make_site(Store(yard.store)).test_client()
     client.application.config["PROPAGATE_EXCEPTIONS"] = True
     for url in PAGES:
-        client.get(url.replace("RUN", paths.run_id), buffered=True)
+        with client.get(url.replace("RUN", paths.run_id)) as answer:
+            for _ in islice(answer.iter_encoded(), MOST_CHUNKS):  # A file may have no end.
+                pass
 
 
 @contextlib.contextmanager
