@@ -41,7 +41,7 @@ from cluster.reference.messages.data import (
     ProduceResponse,
 )
 from cluster.reference.simulator.disk import SimulatedDisk
-from cluster.reference.simulator.host import Booted
+from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
@@ -76,6 +76,7 @@ class OneBroker:
             for topic, part in plan.topic_partitions
         }
         self.parked: list[Arrived] = []
+        self.asked = 0
 
     def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         return []
@@ -86,6 +87,7 @@ class OneBroker:
             return [Reply(asker=each.asker, message=self.fetched(each.message)) for each in parked]
         if not isinstance(event, Arrived):
             return []
+        self.asked += 1
         out: list[Effect] = []
         match event.message:
             case MetadataRequest():
@@ -154,22 +156,18 @@ class OneBroker:
         )
 
 
-def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Table], SimulatedDisk]:
-    """Play ten seconds with crashes, and return the tables and the broker's disk."""
-    plan = plan_from(
-        {"nodes": 1, "replication": 1, "min_insync": 1, "rate": 200, "seed": seed, **settings}
-    )
-    folder.mkdir(parents=True)
-    simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=1.0))
-    broker = simulation.add(
+def add_broker(simulation: Simulation, plan: Plan) -> Host:
+    return simulation.add(
         1, lambda disk: Booted(machine=OneBroker(disk, plan), storage=LogFiles(disk))
     )
-    broker.start()
+
+
+def fleet_of(simulation: Simulation, plan: Plan, folder: Path) -> Fleet:
     topics = [
         CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
         for name in plan.topic_names
     ]
-    fleet = Fleet(
+    return Fleet(
         plan,
         topics,
         "n1:9092",
@@ -177,6 +175,18 @@ def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Tabl
         paths=RunPaths(folder),
         worker=partial(SimulatedWorker, simulation=simulation),
     )
+
+
+def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Table], SimulatedDisk]:
+    """Play ten seconds with crashes, and return the tables and the broker's disk."""
+    plan = plan_from(
+        {"nodes": 1, "replication": 1, "min_insync": 1, "rate": 200, "seed": seed, **settings}
+    )
+    folder.mkdir(parents=True)
+    simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=1.0))
+    broker = add_broker(simulation, plan)
+    broker.start()
+    fleet = fleet_of(simulation, plan, folder)
 
     def work() -> None:
         fleet.start()
@@ -240,6 +250,39 @@ def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
     play(tmp_path / "other", 6)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert contents(tmp_path / "one") != contents(tmp_path / "other")
+
+
+@pytest.mark.parametrize("workload", ["log", "groups"])
+@pytest.mark.parametrize("limit_s", [1.0, -9.0], ids=["told to stop", "killed"])
+def test_no_client_outlives_its_worker(tmp_path: Path, workload: str, limit_s: float) -> None:
+    """A process takes its clients along: what they had in flight is not tried again."""
+    plan = plan_from(
+        {"nodes": 1, "replication": 1, "min_insync": 1, "rate": 200, "workload": workload}
+    )
+    simulation = Simulation(1)
+    broker = add_broker(simulation, plan)
+    fleet = fleet_of(simulation, plan, tmp_path)
+    troubles: list[str] = []
+
+    def work() -> None:
+        fleet.start()
+        pause_until(stopwatch_s() + 2)  # Nobody answers: there is much in flight.
+        assert min(simulation.hosts) < 0, "clients have machines"
+        assert fleet.counts().in_flight > 0
+        troubles.extend(fleet.stop(limit_s))
+        assert [number for number in simulation.hosts if number < 0] == []
+        pause_until(stopwatch_s() + 1)  # What is on its way comes to nothing.
+        broker.start()
+        pause_until(stopwatch_s() + 30)
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work)
+        tasks.end()
+    assert len(troubles) == (plan.crews if limit_s < 0 else 0)
+    assert broker.process is not None
+    assert isinstance(broker.process.machine, OneBroker)
+    assert broker.process.machine.asked == 0
 
 
 def test_an_end_is_told_when_all_before_it_was_read() -> None:
