@@ -25,6 +25,8 @@ from cluster.reference.machine import (
     SetTimer,
 )
 from cluster.reference.messages.clients import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     MetadataRequest,
@@ -48,15 +50,17 @@ from cluster.reference.simulator.tasks import Tasks
 from harness.simulated.consumer import Consumer
 from harness.simulated.encoding import fetched_records, record_batch
 from harness.simulated.leaders import Leaders
-from harness.simulated.worker import SimulatedWorker
-from results.record.clock import RunClock, pause_until, stopwatch_s
+from harness.simulated.wishes import NO_COORDINATOR
+from harness.simulated.worker import ClientHosts, SimulatedWorker
+from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.runtime import within
-from results.record.terms import Phase
+from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
 from results.record.values import decode_payload
 from workloads.fleet import Fleet
+from workloads.member import GroupMember
 
 MS = 1_000_000
 
@@ -283,6 +287,50 @@ def test_no_client_outlives_its_worker(tmp_path: Path, workload: str, limit_s: f
     assert broker.process is not None
     assert isinstance(broker.process.machine, OneBroker)
     assert broker.process.machine.asked == 0
+
+
+class Silent:
+    """Says that it coordinates every group, and nothing more."""
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
+        if isinstance(event, Arrived) and isinstance(event.message, FindCoordinatorRequest):
+            return [Reply(asker=event.asker, message=FindCoordinatorResponse(node_id=1))]
+        return []
+
+
+@pytest.mark.parametrize(
+    ("is_found", "error", "at_most_s"),
+    [
+        pytest.param(False, NO_COORDINATOR, 7, id="no coordinator is found"),
+        pytest.param(True, "_TRANSPORT", 22, id="the coordinator does not answer"),
+    ],
+)
+def test_a_commit_is_waited_for_as_long_as_a_real_client_does(
+    *, is_found: bool, error: str, at_most_s: float
+) -> None:
+    """For a session's time, which is 6 s, until it can be asked; two times 10 s for an answer."""
+    plan, simulation = plan_from({"workload": "groups"}), Simulation(1)
+    broker = simulation.add(1, lambda disk: Booted(machine=Silent(), storage=LogFiles(disk)))
+    if is_found:
+        broker.start()
+    client = ClientHosts(simulation, plan, [1]).member(0, "group")
+    member = GroupMember(client, group="group", clock=RunClock(start_ns=0))
+
+    def work() -> None:
+        key = (plan.topic_names[0], 0)
+        said = member.commit({key: 1}, op_id=1, wait=True)
+        assert said is not None
+        assert said.startswith(error)
+        assert stopwatch_s() <= at_most_s
+        (told,) = member.told()
+        assert (told.outcome, told.error) == (Outcome.INFO, said)
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work, limit_ns=60 * NS_PER_S)
 
 
 def test_an_end_is_told_when_all_before_it_was_read() -> None:
