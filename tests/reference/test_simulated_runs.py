@@ -300,6 +300,10 @@ def test_a_run_that_hangs_ends_with_a_sentence(
     assert run.result.sentence == "TaskError: life did not end within 4 s of virtual time"
 
 
+def wait_for_long() -> None:
+    pause_until(stopwatch_s() + 2000)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -310,13 +314,12 @@ def test_a_run_that_hangs_ends_with_a_sentence(
     ],
 )
 def test_a_life_may_take_as_long_as_its_plan_lets_it_wait(settings: dict[str, object]) -> None:
-    SimulatedWorld(plan_of(1, **settings)).play(lambda: pause_until(stopwatch_s() + 2000))
+    SimulatedWorld(plan_of(1, **settings)).play(wait_for_long)
 
 
 def test_a_story_may_take_as_long_as_its_steps_wait() -> None:
     story = story_values(scenario_named("replication-steps"), {}, system="reference")
-    world = SimulatedWorld(plan_from({**story, "hosts": "simulated"}))
-    world.play(lambda: pause_until(stopwatch_s() + 2000))
+    SimulatedWorld(plan_from({**story, "hosts": "simulated"})).play(wait_for_long)
 
 
 @pytest.mark.parametrize("for_a_signal", [True, False])
