@@ -8,6 +8,7 @@ started (`cluster.hosts.agent`).
 """
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -16,12 +17,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
+from itertools import count
 from types import FrameType
 from typing import Self
 
 from rich.console import Console
 
-from results.record.runtime import Event, new_event
+from harness.signalled import SignalledEvent
+from results.record.runtime import Event
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
@@ -79,16 +82,17 @@ class Interrupts:
     """Two events that the signals set.
 
     Args:
-        event: Makes an event of the world whose life waits for them.
+        event: Makes an event of the world whose life waits for them; a handler may set it.
 
     Attributes:
         finish: Set by the first signal: no new work, but an orderly end.
         abandon: Set by the second: heal and stop, nothing more.
     """
 
-    def __init__(self, event: Callable[[], Event] = new_event) -> None:
+    def __init__(self, event: Callable[[], Event] = SignalledEvent) -> None:
         self.finish, self.abandon = event(), event()
-        self._came = threading.Semaphore(0)
+        self._numbers = count(1)
+        self._came: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
@@ -103,7 +107,7 @@ class Interrupts:
 
         def heed() -> None:
             for say in (first, second):
-                self._came.acquire()
+                self._came.get()
                 say()
                 said.release()
 
@@ -120,10 +124,12 @@ class Interrupts:
         return heard
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
-        if self.finish.is_set():
+        # It may interrupt a wait for what it sets, and itself: nothing here takes a lock.
+        came = next(self._numbers)
+        if came > 1:
             self.abandon.set()
         self.finish.set()
-        self._came.release()
+        self._came.put(came)
 
 
 class Cut(KeyboardInterrupt):

@@ -32,13 +32,13 @@ from cluster.kafka.java import find_java
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
 from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
+from harness.signalled import SignalledEvent
 from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.reading import read_bytes
-from results.record.runtime import new_event
 from results.record.world import world
 from results.store import is_alive
 
@@ -233,7 +233,7 @@ def end_kept(paths: RunPaths) -> list[str]:
 def main() -> None:
     """Keep the cluster of the run whose folder is the first argument, until SIGTERM."""
     paths = RunPaths(Path(sys.argv[1]))
-    stop = new_event()
+    stop = SignalledEvent()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -429,11 +429,10 @@ class KafkaCluster:
         return True
 
     def _wait_forgotten(self, node: str, admin: ZooKeeperAdmin) -> None:
-        limit_s = session_timeout_s(self._plan, node) + SESSION_GRACE_S
         try:
             wait_until(
                 lambda: admin.is_registered(node) is False,
-                timeout_s=limit_s,
+                timeout_s=session_timeout_s(self._plan, node) + SESSION_GRACE_S,
                 what=f"ZooKeeper to forget the earlier registration of {called(node)}",
             )
         except WaitTimeoutError as late:

@@ -368,6 +368,8 @@ class Membership:
 
     def _give_up(self, now: int) -> None:
         for wish in [each for each in self._wishes if not each.asked]:
+            if self._coordinator is None:
+                wish.waits(now)
             if wish.until_ns is not None and now >= wish.until_ns:
                 self._wishes.remove(wish)
                 wish.ended(NO_COORDINATOR, ())

@@ -61,6 +61,9 @@ class Wish(Protocol):
     def question(self, identity: Identity) -> object:
         """Return what is asked."""
 
+    def waits(self, now: int) -> None:
+        """Note that there is no coordinator to ask."""
+
     def answered(self, now: int, message: object) -> ErrorCode:
         """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
 
@@ -95,6 +98,11 @@ class CommitWish:
             ),
         )
 
+    def waits(self, now: int) -> None:
+        """Wait for a session's time, counted from the first time that there is none."""
+        if self.until_ns is None:
+            self.until_ns = now + self.patience_ns
+
     def answered(self, now: int, message: object) -> ErrorCode:
         """Take an answer."""
         if not isinstance(message, OffsetCommitResponse):
@@ -112,7 +120,7 @@ class CommitWish:
 
     def _deferred(self, now: int, error: ErrorCode) -> ErrorCode:
         if self.until_ns is None:
-            self.until_ns = now + self.patience_ns
+            self.waits(now)
         else:
             self.ended(None, [self._answer(key, error) for key in self.positions])
         return error
@@ -144,6 +152,9 @@ class FetchWish:
                 for name, parts in topics.items()
             ),
         )
+
+    def waits(self, now: int) -> None:
+        """Wait for as long as it takes: whoever wants to know has a limit, or none."""
 
     def answered(self, now: int, message: object) -> ErrorCode:
         """Take an answer."""

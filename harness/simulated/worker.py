@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cluster.nodes import node_id
@@ -9,6 +10,7 @@ from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import VirtualTask
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.member import MemberMachine, SimulatedGroupClient
@@ -84,6 +86,7 @@ class ClientHosts:
     ) -> None:
         self._simulation, self._plan, self._brokers = simulation, plan, brokers
         self._first, self._made = first * MOST_MACHINES, 0
+        self._there: dict[int, Host] = {}
 
     def producer(self) -> Producer:
         """Start a producer on a machine of its own."""
@@ -121,9 +124,15 @@ class ClientHosts:
         return self._start(machine)
 
     def end(self, host: Host) -> None:
-        """End a client."""
-        host.kill()
-        del self._simulation.hosts[host.id]
+        """End a client. Idempotent."""
+        if self._there.pop(host.id, None) is not None:
+            host.kill()
+            del self._simulation.hosts[host.id]
+
+    def end_all(self) -> None:
+        """End all clients that there are, as a process takes its clients along."""
+        for host in list(self._there.values()):
+            self.end(host)
 
     def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
         door = _Door()
@@ -144,6 +153,7 @@ class ClientHosts:
             return Booted(machine=machine, storage=_NoFiles())
 
         host = self._simulation.add(-(self._first + self._made), boot)
+        self._there[host.id] = host
         host.start()
         return host
 
@@ -161,11 +171,16 @@ class SimulatedWorker:
         self.number, self.stopping = config.worker, False
         self.log = folder / f"worker-{self.number}.log"
         self.told = Told()
-        self._simulation = simulation
         self._orders: list[Command] = []
         self._ready = False
+        self._hosts = ClientHosts(
+            simulation, config.plan, numbers_of(config.bootstrap), first=config.worker
+        )
         around = Surroundings(clients=self._clients, say=self._hear, flush_s=FLUSH_S)
-        self._task = start(Worker(config, self, around).run, f"worker-{self.number}")
+        work = partial(self._work, Worker(config, self, around))
+        task = start(work, f"worker-{self.number}")
+        assert isinstance(task, VirtualTask), "it is one of virtual time"
+        self._task = task
 
     def commands(self) -> list[Command]:
         """Return what came since the last call."""
@@ -189,8 +204,18 @@ class SimulatedWorker:
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for its end, and tell whether it came in time."""
-        return self._task.join(max(0, deadline_s - stopwatch_s()))
+        """Wait for its end; kill it at the deadline, and tell whether it ended by itself."""
+        by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
+        if not by_itself:
+            self._task.kill()
+            self._task.join()
+        return by_itself
+
+    def _work(self, worker: Worker) -> None:
+        try:
+            worker.run()
+        finally:  # Nothing that its clients have begun is ended first: a process just ends.
+            self._hosts.end_all()
 
     def _hear(self, line: dict[str, object]) -> None:
         if "ready" in line:
@@ -199,9 +224,7 @@ class SimulatedWorker:
             self.told.note(line)
 
     def _clients(self, config: WorkerConfig, clock: RunClock) -> Clients:
-        plan, workers = config.plan, config.workers
-        brokers = numbers_of(config.bootstrap)
-        hosts = ClientHosts(self._simulation, plan, brokers, first=config.worker)
+        plan, workers, hosts = config.plan, config.workers, self._hosts
 
         def reader(process: int) -> Reader:
             group = group_of(process % plan.concurrency, plan, workers=workers)

@@ -17,6 +17,9 @@ from cluster.reference.process.formatting import META, meta_properties
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
+from harness.scenarios.actions import Produce, Read
+from harness.scenarios.choices import scenario_of
+from harness.scenarios.protocol import Condition
 from harness.simulated.channel import SimulatedChannel
 from harness.simulated.clock import VirtualClock
 from harness.simulated.signalled import SignalledEvent
@@ -30,8 +33,8 @@ from workloads.fleet import Fleet
 from workloads.protocol import LoneSender, Reader
 from workloads.scripted import Script
 
-LONGEST_S = 900.0
-"""More than all phases but warm-up and main can take together: whoever needs longer hangs."""
+BESIDES_S = 600.0
+"""What no plan decides: starts and stops, faults under way as the main phase ends, final reads."""
 _CHANNELS, _LONE = 99, 100
 """Which of those who make clients: behind all workers; of lone clients each has a maker."""
 
@@ -135,12 +138,11 @@ class SimulatedWorld:
 
     def play(self, life: Callable[[], None]) -> None:
         """Let virtual time pass until the life is over."""
-        limit_s = self._plan.warmup_s + self._plan.time_limit_s + LONGEST_S
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
         dial = partial(_dialled, machines)
         with within(self._tasks), dialling(dial):
             try:
-                self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+                self._tasks.run(life, "life", limit_ns=round(longest_s(self._plan) * NS_PER_S))
             finally:
                 self._tasks.end()
 
@@ -150,6 +152,23 @@ class SimulatedWorld:
     def _clients(self, plan: Plan, bootstrap: str) -> ClientHosts:
         brokers = numbers_of(bootstrap)
         return ClientHosts(self.simulation, plan, brokers, first=next(self._makers))
+
+
+def longest_s(plan: Plan) -> float:
+    """Return how many virtual seconds a plan's life may take: whoever needs longer hangs.
+
+    That is what its phases last, and the limits of all that they wait for.
+    """
+    budgets = plan.budgets
+    phases_s = plan.warmup_s + plan.time_limit_s + budgets.heal_s + budgets.isr_s
+    traffic_s = 2 * budgets.unavailable_s + budgets.group_s
+    story_s = sum(
+        move.within_s
+        for step in (scenario_of(plan).steps(plan) if plan.scenario else ())
+        for move in step.moves
+        if isinstance(move, Condition | Produce | Read)
+    )
+    return phases_s + traffic_s + plan.delivery_timeout_s + story_s + BESIDES_S
 
 
 def _dialled(machines: ClientHosts, host: str, port: int) -> SimulatedChannel:

@@ -6,7 +6,6 @@ with this one.
 """
 
 import queue
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -80,7 +79,8 @@ class Conductor:
     _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
     _plays: dict[int, Play] = field(default_factory=dict)
     _places: dict[int, str] = field(default_factory=dict)
-    _finish: threading.Event = field(default_factory=threading.Event)
+    _finishes: bool = False
+    """Set by a signal's handler, which must take no lock."""
     _deaths: dict[int, int] = field(default_factory=dict)
     _told_of_repeats: set[str] = field(default_factory=set)
 
@@ -104,10 +104,10 @@ class Conductor:
 
     def finish(self) -> None:
         """Start no more runs; those under way come to their end. The second time, they end now."""
-        if self._finish.is_set():
+        if self._finishes:
             for play in list(self._plays.values()):
                 play.interrupt()
-        self._finish.set()
+        self._finishes = True
 
     def lead(self) -> None:
         """Lead the night to its end.
@@ -123,7 +123,7 @@ class Conductor:
             while self._step():
                 pass
             left = self.state.having(Phase.WAITING)
-            if left and self._finish.is_set():
+            if left and self._finishes:
                 self.write(Stopped(sentence=INTERRUPTED))
             else:
                 lines = [LeftOut(item=each.number, sentence=self._no_time(each)) for each in left]
@@ -163,7 +163,7 @@ class Conductor:
         return self.slots.free([play.part() for play in self._plays.values()])
 
     def _start_next(self) -> bool:
-        if self._finish.is_set():
+        if self._finishes:
             return False
         taken = {self._places[number] for number in self._plays if self._places[number]}
         for item in self.state.having(Phase.WAITING):

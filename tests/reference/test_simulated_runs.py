@@ -16,13 +16,16 @@ from cluster.reference.bugs import Bug
 from cluster.reference.simulator.invariants import PartitionInvariants, QuorumInvariants
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import TaskError
 from harness.cli.running import run
 from harness.endings import Ending
 from harness.in_process import play_here
+from harness.scenarios.choices import scenario_named, story_values
+from harness.simulated.world import SimulatedWorld
 from harness.staging import prepared
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
-from results.record.clock import NS_PER_S
+from results.record.clock import NS_PER_S, pause_until, stopwatch_s
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
@@ -290,11 +293,46 @@ def test_a_bug_in_a_broker_ends_the_run_as_one_of_ours(tmp_path: Path) -> None:
 def test_a_run_that_hangs_ends_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.simulated.world.LONGEST_S", 0.0)
+    monkeypatch.setattr("harness.simulated.world.longest_s", lambda plan: plan.time_limit_s + 2)
     monkeypatch.setattr("harness.life.Life._recover", lambda *_: new_event().wait())
     run = play_here(plan_of(1, time_limit_s=2, nemesis=""), tmp_path)
     assert run.result.ending is Ending.INTERNAL
     assert run.result.sentence == "TaskError: life did not end within 4 s of virtual time"
+
+
+def wait_for_long() -> None:
+    pause_until(stopwatch_s() + 2000)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"warmup_s": 2000},
+        {"time_limit_s": 2000},
+        {"delivery_timeout_s": 2000},
+        *({"budgets": {name: 2000}} for name in ("heal_s", "isr_s", "unavailable_s", "group_s")),
+    ],
+)
+def test_a_life_may_take_as_long_as_its_plan_lets_it_wait(settings: dict[str, object]) -> None:
+    SimulatedWorld(plan_of(1, **settings)).play(wait_for_long)
+
+
+def test_a_story_may_take_as_long_as_its_steps_wait() -> None:
+    story = story_values(scenario_named("replication-steps"), {}, system="reference")
+    SimulatedWorld(plan_from({**story, "hosts": "simulated"})).play(wait_for_long)
+
+
+@pytest.mark.parametrize("for_a_signal", [True, False])
+def test_a_wait_for_what_nobody_will_do_is_noticed_at_once(*, for_a_signal: bool) -> None:
+    world = SimulatedWorld(plan_of(1))
+    finish = world.event()
+
+    def life() -> None:
+        finish.wait(1)
+        (finish if for_a_signal else new_event()).wait()
+
+    with pytest.raises(TaskError, match="life waits, and nothing is to come"):
+        world.play(life)
 
 
 def test_controllers_of_their_own_and_faults_that_wait_for_a_state(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from queue import Empty
 import pytest
 
 from cluster.reference.simulator.agenda import Agenda
-from cluster.reference.simulator.tasks import TaskError, Tasks, Waiters
+from cluster.reference.simulator.tasks import TaskError, Tasks, VirtualTask, Waiters
 from results.record.clock import NS_PER_S, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import (
     Runtime,
@@ -255,6 +255,29 @@ def test_who_waited_in_vain_leaves_nothing_behind() -> None:
 
     Tasks(agenda).run(work)
     assert not waiters._waiting
+
+
+@pytest.mark.parametrize("after_s", [0, 1])
+def test_a_task_that_is_killed_ends_wherever_it_waits(after_s: float) -> None:
+    tasks, undone = Tasks(Agenda()), list[str]()
+
+    def wait_for_ever() -> None:
+        try:
+            new_event().wait()
+        finally:
+            undone.append("undone")
+
+    def work() -> None:
+        task = start(wait_for_ever, "waits")
+        assert isinstance(task, VirtualTask)
+        if after_s:
+            assert not task.join(after_s)
+        task.kill()
+        assert task.join(1)
+        assert list(tasks.under_way) == []
+
+    tasks.run(work)
+    assert undone == ["undone"]
 
 
 def test_the_least_wait_lets_time_pass() -> None:
