@@ -129,7 +129,7 @@ def _cut(
     )
 
 
-def _client_cut(make: FaultMaker) -> Kind:
+def _client_cut(make: FaultMaker, *, by_hand: bool = False) -> Kind:
     return Kind(
         family="clients",
         make=make,
@@ -137,6 +137,7 @@ def _client_cut(make: FaultMaker) -> Kind:
         needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
         aims=("leader",),
         aspect=Aspect.LINKS,
+        by_hand=by_hand,
     )
 
 
@@ -183,7 +184,8 @@ KINDS: dict[str, Kind] = {
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
     "flapping": _cut(Flapping, family="splits"),
     "client-cut": _client_cut(client_cut),
-    "answers-cut": _client_cut(answers_cut),
+    # By hand on real hosts, so that seeds deal there what they dealt before there was such a kind.
+    "answers-cut": _client_cut(answers_cut, by_hand=True),
     "delay": _shape(delay),
     "jitter": _shape(jitter),
     "loss": _shape(loss),
