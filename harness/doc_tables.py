@@ -86,6 +86,8 @@ def faults() -> str:
 def _fault(name: str, kind: Kind) -> tuple[str, ...]:
     said: InWords = import_module(kind.make.__module__).SAYS[name]
     hosts = ", ".join(sorted(kind.needs)) or "any"
+    if kind.by_hand:
+        hosts += "; by hand"
     told = (said.does, said.injected, said.proven, said.undone)
     return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
 

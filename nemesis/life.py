@@ -86,6 +86,7 @@ class Life:
 
     Attributes:
         effect: What was measured; None as long as there is nothing.
+        over_s: When its heal was confirmed, in seconds of `stopwatch_s`; None: not yet.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Life:
         self.scheduled = scheduled
         self.phase = FaultPhase.WAITING
         self.effect: Effect | None = None
+        self.over_s: float | None = None
         self._target = target
         self._site = site
         self._book = book
@@ -216,6 +218,7 @@ class Life:
                 heal_effect=effect_to_json(effect),
             )
         )
+        self.over_s = stopwatch_s()
         self.phase = FaultPhase.OVER
 
     def _planned(self, stop: Event) -> Fault:

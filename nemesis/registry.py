@@ -71,6 +71,8 @@ class Kind:
         on_controllers: Whether it works on controllers of their own as on brokers.
         spares: Whether it needs somebody beside its targets.
         starts: How many starts of brokers, one after the other, are among `settle_s`.
+        divides: Whether it parts all nodes, and not only its targets from the others: beside a node
+            that another fault has, no majority would be whole.
         by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
     """
 
@@ -88,6 +90,7 @@ class Kind:
     on_controllers: bool = False
     spares: bool = False
     starts: int = 0
+    divides: bool = False
     by_hand: bool = False
 
     def settles_s(self, hosts: str) -> float:
@@ -116,7 +119,12 @@ class Kind:
 
 
 def _cut(
-    make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2, spares: bool = False
+    make: FaultMaker,
+    *,
+    family: str = PARTITION,
+    least_nodes: int = 2,
+    spares: bool = False,
+    divides: bool = False,
 ) -> Kind:
     return Kind(
         family=family,
@@ -126,10 +134,11 @@ def _cut(
         aspect=Aspect.LINKS,
         least_nodes=least_nodes,
         spares=spares,
+        divides=divides,
     )
 
 
-def _client_cut(make: FaultMaker) -> Kind:
+def _client_cut(make: FaultMaker, *, by_hand: bool = False) -> Kind:
     return Kind(
         family="clients",
         make=make,
@@ -137,6 +146,7 @@ def _client_cut(make: FaultMaker) -> Kind:
         needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
         aims=("leader",),
         aspect=Aspect.LINKS,
+        by_hand=by_hand,
     )
 
 
@@ -175,15 +185,16 @@ def _disk(make: FaultMaker) -> Kind:
 
 KINDS: dict[str, Kind] = {
     "isolate": _cut(isolate),
-    "halves": _cut(halves),
+    "halves": _cut(halves, divides=True),
     "one-way-in": _cut(one_way_in, spares=True),
     "one-way-out": _cut(one_way_out, spares=True),
     # Apart from `partition`, whose deck of four shapes every default run deals from.
-    "ring": _cut(ring, family="splits", least_nodes=LEAST_RING),
-    "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
+    "ring": _cut(ring, family="splits", least_nodes=LEAST_RING, divides=True),
+    "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES, divides=True),
     "flapping": _cut(Flapping, family="splits"),
     "client-cut": _client_cut(client_cut),
-    "answers-cut": _client_cut(answers_cut),
+    # By hand on real hosts, so that seeds deal there what they dealt before there was such a kind.
+    "answers-cut": _client_cut(answers_cut, by_hand=True),
     "delay": _shape(delay),
     "jitter": _shape(jitter),
     "loss": _shape(loss),

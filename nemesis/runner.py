@@ -179,7 +179,7 @@ class Nemesis:
         for life in lives:
             if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
-            if self._schedule.spares_majority and life.takes and not self._found_room(lives, stop):
+            if self._schedule.spares_majority and not self._found_room(life, lives, stop):
                 return
             self._heal_late(lives, stop)
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
@@ -237,12 +237,15 @@ class Nemesis:
             life.skip(f"{trigger.text} did not come")
         return came
 
-    def _found_room(self, lives: Sequence[Life], stop: Event) -> bool:
-        """Wait until one node more can be hit and a majority is still whole; False if stopped."""
+    def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
+        """Wait until a fault can begin and a majority is still whole; False if stopped."""
+        if not life.takes:
+            return True
         nodes = len(self._site.cluster.nodes)
-        while len(self._nodes_hit()) + 1 > max(1, (nodes - 1) // 2):
-            for life in lives:
-                self._heals(life, stop)
+        most = 0 if KINDS[life.scheduled.kind].divides else max(0, (nodes - 1) // 2 - 1)
+        while len(self._nodes_hit()) > most:
+            for late in lives:
+                self._heals(late, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
         return not stop.is_set()

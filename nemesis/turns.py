@@ -23,8 +23,8 @@ from results.record.clock import pause_until, stopwatch_s
 from results.record.runtime import Event, new_lock
 
 LOOK_S = 0.2
-TOO_SHORT = "the faults ahead of it took so long that the main phase is too short"
-NOT_ALONE = "another fault was in force that takes what a replica has"
+TOO_LATE = "the main phase was too short for it by the time its turn came"
+BEHIND_OTHERS = "the faults ahead of it were not over until the main phase was too short for it"
 _SHOWN = 3
 
 
@@ -61,8 +61,6 @@ class Turns:
         self._queue: list[Life] = []
         """Who waits, in the order in which they came; who is alone stays in front of it."""
         self._under_way: list[Life] = []
-        self._seen_in_force: set[int] = set()
-        """The faults that were in force at the last look."""
         # Before the first fault nothing was done, and topics were waited for until all was whole.
         self._disturbed_s = -steady_s
         self._lock = new_lock()
@@ -103,24 +101,21 @@ class Turns:
         """
         with self._lock:
             self._queue.append(life)
-        patient_until_s, saw = stopwatch_s() + patience.limit_s, ""
+        patient_until_s, turn = stopwatch_s() + patience.limit_s, None
         while stopwatch_s() <= latest_s:
-            match self._turn(life):
-                case _Turn.NOW:
-                    return None
-                case _Turn.BEHIND:
-                    patient_until_s = stopwatch_s() + patience.limit_s
-                    saw = "" if life.begins_alone else NOT_ALONE
-                case _Turn.UNSETTLED if stopwatch_s() >= patient_until_s:
-                    saw = self._why_unsettled()
-                    break
-                case _Turn.UNSETTLED | _Turn.SETTLING:
-                    saw = ""
+            turn = self._turn(life)
+            if turn is _Turn.NOW:
+                return None
+            if turn is _Turn.BEHIND:
+                patient_until_s = stopwatch_s() + patience.limit_s
+            elif turn is _Turn.UNSETTLED and stopwatch_s() >= patient_until_s:
+                break
             mend()
             if pause_until(stopwatch_s() + LOOK_S, patience.stop):
                 break
+        why_not = self._why_not(life, turn)
         self._leave(life)
-        return saw or TOO_SHORT
+        return why_not
 
     @contextmanager
     def taken(
@@ -166,34 +161,55 @@ class Turns:
                 return
 
     def _settled(self) -> bool:
-        """Look whether nothing is in force and every ISR is full; what is seen is kept.
-
-        A fault may end while nobody looks, as one that another waits for: the while begins anew.
-        """
-        in_force = {each.scheduled.fault_id for each in self._lives if each.in_force}
-        with self._lock:
-            ended, self._seen_in_force = self._seen_in_force - in_force, in_force
-        settled = not in_force and not self._unwhole()
-        if ended or not settled:
+        """Look whether nothing is in force and every ISR is full; what is seen is kept."""
+        settled = not any(each.in_force for each in self._lives) and not self._unwhole()
+        if not settled:
             self._note_disturbed()
         return settled
 
     def _is_steady(self) -> bool:
+        # A fault may end while nobody looks, as one that is late and that others wait for.
+        over_s = [each.over_s for each in self._lives if each.over_s is not None]
         with self._lock:
-            return stopwatch_s() - self._disturbed_s >= self._steady_s
+            return stopwatch_s() - max([self._disturbed_s, *over_s]) >= self._steady_s
 
     def _note_disturbed(self) -> None:
         with self._lock:
             self._disturbed_s = stopwatch_s()
 
-    def _why_unsettled(self) -> str:
-        lacking = ", ".join(self._unwhole()[:_SHOWN])
+    def _why_not(self, life: Life, turn: _Turn | None) -> str:
+        """Return why a fault does not begin, by what was its turn at the last look, if any."""
+        match turn:
+            case None | _Turn.NOW:
+                return TOO_LATE
+            case _Turn.BEHIND:
+                return self._why_behind(life)
+            case _Turn.UNSETTLED:
+                return f"it takes what a replica has, and {self._unsettled()}"
+            case _Turn.SETTLING:
+                return (
+                    "it takes what a replica has, and all had been whole for less than"
+                    f" {self._steady_s:g} s when the main phase became too short for it"
+                )
+
+    def _why_behind(self, life: Life) -> str:
+        with self._lock:
+            ahead = self._queue[: self._queue.index(life)]
+        alone = [_name(each) for each in ahead if each.begins_alone]
+        if life.begins_alone or not alone:
+            return BEHIND_OTHERS
+        return (
+            f"{alone[0]} was ahead of it, which takes what a replica has and begins alone, and the"
+            " main phase became too short for it"
+        )
+
+    def _unsettled(self) -> str:
+        if lacking := ", ".join(self._unwhole()[:_SHOWN]):
+            return f"an ISR was not full: {lacking}"
         for each in self._lives:
-            if each.in_force and not lacking:
-                name = f"fault {each.scheduled.fault_id} ({each.scheduled.kind})"
-                return f"it takes what a replica has, and {name} was not over"
-        lacking = lacking or "every partition until just now"
-        return f"it takes what a replica has, and an ISR was not full: {lacking}"
+            if each.in_force:
+                return f"{_name(each)} was not over"
+        return "until just now a fault was not over, or an ISR not full"
 
     def _leave(self, life: Life) -> None:
         with self._lock:
@@ -201,3 +217,7 @@ class Turns:
             if life in self._under_way:
                 self._under_way.remove(life)
                 self._disturbed_s = stopwatch_s()
+
+
+def _name(life: Life) -> str:
+    return f"fault {life.scheduled.fault_id} ({life.scheduled.kind})"

@@ -9,6 +9,8 @@ from cluster.protocol import CLIENTS, ClusterError
 from cluster.reference.simulator.network import CLIENT
 from nemesis.answers_cut import answers_cut
 from nemesis.protocol import Aim, Patience
+from nemesis.registry import KINDS
+from results.record.plan import SIMULATED
 from tests.nemesis.conftest import World
 from tests.nemesis.proofs import cut_proof, is_deaf
 from tests.nemesis.simulated_room import cuts_only
@@ -59,6 +61,11 @@ def test_links_that_stay_cut_are_not_healed(world: World) -> None:
     world.network.deaf_to_join = True
     fault.heal()
     assert fault.confirm_healed(SOON) is None
+
+
+def test_on_real_hosts_a_seed_deals_what_it_dealt_before_there_was_such_a_fault() -> None:
+    assert not KINDS["answers-cut"].is_dealt("namespace")
+    assert KINDS["answers-cut"].is_dealt(SIMULATED)
 
 
 def test_it_takes_a_network_that_can_be_cut(world: World) -> None:

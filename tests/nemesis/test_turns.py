@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from results.record.clock import NS_PER_S, pause_until
 from results.record.plan import Plan
 from results.record.runtime import new_event, start
 from tests.nemesis.both_worlds import WORLDS, Ground, fault, on
-from tests.nemesis.conftest import World
+from tests.nemesis.conftest import FakeCluster, World
 
 QUICK = {"broker.session.timeout.ms": "800", "replica.lag.time.max.ms": "600"}
 HIDDEN_NS = round(1.4 * NS_PER_S)
@@ -121,7 +121,10 @@ def test_who_waited_too_long_says_for_what(world: World) -> None:
     alone = fault(1, "power-loss", "n1", hold_s=20)
     beside = fault(2, "isolate", "n3", at_s=1, hold_s=50, lane=1)
     began = _played(world, alone, beside)
-    assert began[2][1] == "another fault was in force that takes what a replica has"
+    assert began[2][1] == (
+        "fault 1 (power-loss) was ahead of it, which takes what a replica has and begins alone, and"
+        " the main phase became too short for it"
+    )
     assert began[1][1] is None
 
 
@@ -192,7 +195,10 @@ def test_a_broker_that_is_back_late_holds_others_up_no_longer_than_that(world: W
     assert began == {1: (0, None), 2: (pytest.approx(31.7, abs=0.5), None)}
 
 
-def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(world: World) -> None:
+@pytest.mark.parametrize("due_s", [5, 24])  # Long before the first heal is given up, and after.
+def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(
+    world: World, due_s: float
+) -> None:
     world.cluster.asleep.add("n1")
 
     def register_late() -> None:
@@ -202,11 +208,58 @@ def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(world
     began = _played(
         world,
         fault(1, "kill", "n1", hold_s=1),
-        fault(2, "power-loss", "n2", at_s=24),  # Two nodes at a time are too many.
+        fault(2, "power-loss", "n2", at_s=due_s),  # Two nodes at a time are too many.
         meanwhile=register_late,
     )
     assert world.last_rows()[0]["healed_ns"] / NS_PER_S == pytest.approx(36, abs=1.1)
     assert began == {1: (0, None), 2: (pytest.approx(43, abs=1.1), None)}
+
+
+TAKES = "it takes what a replica has, and"
+ALONE = fault(2, "power-loss", "n1", at_s=1, hold_s=7)
+
+
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        (
+            (fault(1, "isolate", "n3", hold_s=40, lane=1), ALONE),
+            f"{TAKES} all had been whole for less than 6.5 s when the main phase became too short",
+        ),
+        (
+            (fault(1, "isolate", "n3", hold_s=50, lane=1), ALONE),
+            "the faults ahead of it were not over until the main phase was too short for it",
+        ),
+        (
+            (fault(1, "isolate", "n3", hold_s=50), fault(2, "isolate", "n2", at_s=5, hold_s=15)),
+            "the main phase was too short for it by the time its turn came",
+        ),
+        (
+            (fault(1, "pause", "n1"), fault(2, "power-loss", "n1", at_s=35, hold_s=9)),
+            f"{TAKES} an ISR was not full: ",
+        ),
+    ],
+    ids=["settling", "behind others", "late", "an ISR"],
+)
+@pytest.mark.usefixtures("gentle")
+def test_who_comes_too_late_says_what_it_waited_for(
+    world: World, faults: Sequence[ScheduledFault], why: str
+) -> None:
+    whole = world.cluster.view
+    if faults[0].kind == "pause":
+        world.cluster.view = lambda: _without(whole(), "n1")  # type: ignore[method-assign]
+    assert str(_played(world, *faults)[2][1]).startswith(why)
+
+
+@pytest.mark.parametrize("kind", ["isolate", "halves", "ring", "bridge"])
+def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
+    world: World, kind: str
+) -> None:
+    world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
+    world.cluster.asleep.add("n1")
+    began = _played(world, fault(1, "kill", "n1", hold_s=1), fault(2, kind, "n2", at_s=30))
+    why = None if kind == "isolate" else "the main phase ended before the faults ahead of it"
+    assert str(began[2][1]).startswith(str(why)), began
 
 
 def _without(view: ClusterView | None, node: str) -> ClusterView | None:
