@@ -25,6 +25,7 @@ from cluster.protocol import ClusterError, UserError
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, ONCE, TWICE, Interrupts, die_with_parent
 from harness.life import Life
+from harness.scenarios.choices import waits_s
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
 from harness.world import World, world_of
@@ -159,7 +160,7 @@ def live(
                 undo=undo,
             ).live()
 
-    world.play(lived)
+    world.play(lived, story_s=waits_s(plan) if plan.scenario else 0.0)
 
 
 def _result_of(failed: Exception, paths: RunPaths) -> StageResult:

@@ -97,8 +97,13 @@ class World(Protocol):
     def event(self) -> Event:
         """Return an event that its life can wait for, and that a signal may set."""
 
-    def play(self, life: Callable[[], None]) -> None:
-        """Live a life in this world; what it raises is raised."""
+    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
+        """Live a life in this world; what it raises is raised.
+
+        Args:
+            life: Is called, once.
+            story_s: How long the steps of its story may wait.
+        """
 
 
 class RealWorld:
@@ -134,7 +139,7 @@ class RealWorld:
         """Return a thread's, without a lock."""
         return SignalledEvent()
 
-    def play(self, life: Callable[[], None]) -> None:
+    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:  # noqa: ARG002 - each wait has a limit of its own here
         """Live it here and now."""
         life()
 

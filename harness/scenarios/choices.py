@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from harness.scenarios.actions import Cut
-from harness.scenarios.protocol import Scenario
+from harness.scenarios.actions import Cut, Produce, Read
+from harness.scenarios.protocol import Condition, Scenario
 from harness.scenarios.registry import SCENARIOS
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.plan_parts import ScenarioPlan
@@ -51,6 +51,16 @@ def scenario_of(plan: Plan) -> Scenario:
     if plan.scenario is None:
         raise PlanError("the plan has no [scenario]")
     return scenario_named(plan.scenario.name)
+
+
+def waits_s(plan: Plan) -> float:
+    """Return how many seconds the steps of a scripted run may wait for what they tell of.
+
+    Raises:
+        PlanError: As `scenario_of`.
+    """
+    moves = [move for step in scenario_of(plan).steps(plan) for move in step.moves]
+    return sum(move.within_s for move in moves if isinstance(move, Condition | Produce | Read))
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:

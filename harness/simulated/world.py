@@ -17,9 +17,6 @@ from cluster.reference.process.formatting import META, meta_properties
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
-from harness.scenarios.actions import Produce, Read
-from harness.scenarios.choices import scenario_of
-from harness.scenarios.protocol import Condition
 from harness.simulated.channel import SimulatedChannel
 from harness.simulated.clock import VirtualClock
 from harness.simulated.signalled import SignalledEvent
@@ -136,13 +133,18 @@ class SimulatedWorld:
         """Return an event in virtual time."""
         return SignalledEvent(self.simulation.agenda)
 
-    def play(self, life: Callable[[], None]) -> None:
-        """Let virtual time pass until the life is over."""
+    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
+        """Let virtual time pass until the life is over.
+
+        Raises:
+            TaskError: It hangs.
+        """
+        limit_s = longest_s(self._plan) + story_s
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
         dial = partial(_dialled, machines)
         with within(self._tasks), dialling(dial):
             try:
-                self._tasks.run(life, "life", limit_ns=round(longest_s(self._plan) * NS_PER_S))
+                self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
             finally:
                 self._tasks.end()
 
@@ -155,20 +157,14 @@ class SimulatedWorld:
 
 
 def longest_s(plan: Plan) -> float:
-    """Return how many virtual seconds a plan's life may take: whoever needs longer hangs.
+    """Return how many virtual seconds a plan's life may take besides its story.
 
     That is what its phases last, and the limits of all that they wait for.
     """
     budgets = plan.budgets
     phases_s = plan.warmup_s + plan.time_limit_s + budgets.heal_s + budgets.isr_s
     traffic_s = 2 * budgets.unavailable_s + budgets.group_s
-    story_s = sum(
-        move.within_s
-        for step in (scenario_of(plan).steps(plan) if plan.scenario else ())
-        for move in step.moves
-        if isinstance(move, Condition | Produce | Read)
-    )
-    return phases_s + traffic_s + plan.delivery_timeout_s + story_s + BESIDES_S
+    return phases_s + traffic_s + plan.delivery_timeout_s + BESIDES_S
 
 
 def _dialled(machines: ClientHosts, host: str, port: int) -> SimulatedChannel:

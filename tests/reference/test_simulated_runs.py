@@ -20,7 +20,7 @@ from cluster.reference.simulator.tasks import TaskError
 from harness.cli.running import run
 from harness.endings import Ending
 from harness.in_process import play_here
-from harness.scenarios.choices import scenario_named, story_values
+from harness.scenarios.choices import scenario_named, story_values, waits_s
 from harness.simulated.world import SimulatedWorld
 from harness.staging import prepared
 from nemesis.registry import KINDS
@@ -319,7 +319,8 @@ def test_a_life_may_take_as_long_as_its_plan_lets_it_wait(settings: dict[str, ob
 
 def test_a_story_may_take_as_long_as_its_steps_wait() -> None:
     story = story_values(scenario_named("replication-steps"), {}, system="reference")
-    SimulatedWorld(plan_from({**story, "hosts": "simulated"})).play(wait_for_long)
+    plan = plan_from({**story, "hosts": "simulated"})
+    SimulatedWorld(plan).play(wait_for_long, story_s=waits_s(plan))
 
 
 @pytest.mark.parametrize("for_a_signal", [True, False])
