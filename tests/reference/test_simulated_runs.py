@@ -114,7 +114,7 @@ DISPUTED = {"kind": "disputed-election", "target": "quorum-voters", "at_s": 3, "
 FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
     Bug.ACK_BEFORE_COMMIT: (4, {"time_limit_s": 16, "nemesis": "partition"}),
     Bug.VOTE_NOT_PERSISTED: (
-        5,
+        8,
         {
             "system": "reference:controllers",
             "time_limit_s": 40,
