@@ -91,7 +91,8 @@ class WatchedWorld(SimulatedWorld):
         group = process.machine._groups._coordinator._group(name)
         if not isinstance(group, Group) or group.state is not GroupState.STABLE:
             return
-        place = (process.id, process.host.incarnation, name, group.generation)
+        incarnation = self.simulation.hosts[process.id].incarnation
+        place = (process.id, incarnation, name, group.generation)
         given = {each.member_id: assignment(each.assignment) for each in group.members.values()}
         made = Generation(at_ns=self.simulation.now_ns, group=name, given=given)
         self.generations.setdefault(place, made)
