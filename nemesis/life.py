@@ -240,9 +240,11 @@ class Life:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
             for aspect in KINDS[self.scheduled.kind].aspects:
-                # Links around two nodes have those between them in common.
-                all_of_them = aspect is Aspect.QUALITY and self._book.dealt
-                others = tuple(self._site.cluster.nodes) if all_of_them else ()
+                # Links around two brokers have those between them in common; controllers of their
+                # own have none of these.
+                brokers = tuple(self._site.cluster.nodes)
+                of_brokers = aspect is Aspect.QUALITY and not {*brokers}.isdisjoint(targets)
+                others = brokers if of_brokers and self._book.dealt else ()
                 nodes = dict.fromkeys((*targets, *others))
                 self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 

@@ -12,10 +12,8 @@ import pytest
 from cluster.protocol import ClusterError
 from nemesis.flapping import Flapping
 from nemesis.protocol import Aim, Patience
-from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule
 from nemesis.scheduled import ScheduledFault
-from results.record.clock import RunClock
 from results.record.runtime import new_event
 from tests.nemesis.conftest import World
 from tests.nemesis.test_fault_disputed_election import Lab, in_lab, row_of
@@ -41,14 +39,7 @@ def played(
     def deed(lab: Lab) -> dict[str, Any]:
         target = "quorum-voters" if kind == "disputed-election" else "n2"
         fault = ScheduledFault(fault_id=1, at_s=0, kind=kind, target=target, hold_s=2)
-        nemesis = Nemesis(
-            plan=lab.plan,
-            schedule=Schedule(faults=(fault,), overlapping=True),
-            cluster=lab.cluster,
-            hosts=lab.hosts,
-            clock=RunClock.starting_now(),
-            paths=lab.paths,
-        )
+        nemesis = lab.nemesis_of(Schedule(faults=(fault,), overlapping=True))
         where = lab.hosts if kind in ON_HOSTS else lab.cluster
         with monkeypatch.context() as patched:
             patched.setattr(where, {**ON_HOSTS, **ON_CLUSTER}[kind], refusing(error))

@@ -55,9 +55,13 @@ class Lab:
         fault = ScheduledFault(
             fault_id=1, at_s=0, kind="disputed-election", target="quorum-voters", hold_s=hold_s
         )
+        return self.nemesis_of(Schedule(faults=(fault, *others), overlapping=True))
+
+    def nemesis_of(self, schedule: Schedule) -> Nemesis:
+        """Return a nemesis with a schedule."""
         return Nemesis(
             plan=self.plan,
-            schedule=Schedule(faults=(fault, *others), overlapping=True),
+            schedule=schedule,
             cluster=self.cluster,
             hosts=self.hosts,
             clock=RunClock.starting_now(),
@@ -329,6 +333,33 @@ def test_nobody_else_kills_its_voters_or_shapes_their_links(tmp_path: Path) -> N
         "delay": "fault 1 has the network of n2 already",
         "isolate": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("system", "why_not"),
+    [
+        ("reference", "fault 1 has the network of n2 already"),
+        ("reference:controllers", ""),
+    ],
+)
+def test_links_of_brokers_may_be_bad_while_controllers_dispute(
+    tmp_path: Path, system: str, why_not: str
+) -> None:
+    def deed(lab: Lab) -> dict[str, str]:
+        kinds = {"disputed-election": "quorum-voters", "delay": "n2"}
+        faults = [
+            ScheduledFault(fault_id=at, at_s=3 * at, kind=kind, target=target, hold_s=25, lane=at)
+            for at, (kind, target) in enumerate(kinds.items(), start=1)
+        ]
+        dealt = Schedule(faults=tuple(faults), overlapping=False, spares_majority=False)
+        nemesis = lab.nemesis_of(dealt)
+        nemesis.run(new_event())
+        nemesis.close()
+        batches = read_stream(lab.paths.live / "faults.nemesis.arrows")
+        last = {row["kind"]: row["effect"] for batch in batches for row in batch.to_pylist()}
+        return {kind: json.loads(effect).get("without_effect", "") for kind, effect in last.items()}
+
+    assert in_lab(tmp_path, deed, system=system) == {"disputed-election": "", "delay": why_not}
 
 
 def refusal(site: Site, targets: Sequence[str]) -> str:
