@@ -7,6 +7,9 @@ every voter in the moment after it granted its vote: what it answered must be on
 (KIP-595). A majority may be gone for a while, and the partitions of brokers that vote with it; no
 disk loses anything, for SIGKILL leaves the page cache.
 
+It works where links can be made slow. Schedules deal it in virtual time only, for a majority may be
+gone; on real hosts it is written by hand.
+
 Votes are read from the nodes' own logs. The effect names the voters that were struck until it was
 confirmed, not those after.
 """
@@ -17,17 +20,18 @@ from pathlib import PurePosixPath
 
 from cluster.files.quorum_log import LoggedVote, quorum_votes
 from cluster.protocol import CanKill, ClusterError, Disk, Link, Quality
+from nemesis.background import Background
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers, broker_runs
 from nemesis.cluster_effects import DisputedElectionEffect, VoterStruck
 from nemesis.evidence import later_by
 from nemesis.in_words import InWords
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 from nemesis.undo import Restart, Unshape
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
-from results.record.runtime import Task, new_event, new_lock, start
+from results.record.runtime import new_event, new_lock
 from results.record.terms import Mode
 
 SLOW_MS = (5, 20, 80)
@@ -75,9 +79,8 @@ class DisputedElection:
         self._logs = {node: _VotesOf(site.disk_of(node)) for node in aim.targets}
         self._turns = {node: new_lock() for node in aim.targets}
         self._over = new_event()
-        self._tasks: list[Task[None]] = []
+        self._background = Background()
         self._struck: list[VoterStruck] = []
-        self._trouble = ""
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart | Unshape, ...]:
@@ -91,9 +94,9 @@ class DisputedElection:
             log.skip()
         self._slow.inject()
         name = f"fault-{self._aim.fault_id}"
-        self._tasks.append(start(self._strike_leaders, f"{name}-leaders"))
+        self._background.start(self._strike_leaders, f"{name}-leaders")
         for node in self.targets:
-            self._tasks.append(start(partial(self._strike_voter, node), f"{name}-{node}"))
+            self._background.start(partial(self._strike_voter, node), f"{name}-{node}")
 
     def confirm(self, patience: Patience) -> DisputedElectionEffect | None:
         """See that a voter was killed after its vote, and that links are slow."""
@@ -109,8 +112,7 @@ class DisputedElection:
                 stop=patience.stop,
             )
         except WaitTimeoutError:
-            if self._trouble:
-                raise ClusterError(self._trouble) from None
+            self._background.raise_failure()
             return None
         took_s = stopwatch_s() - self._started_s
         return DisputedElectionEffect(took_s=took_s, struck=tuple(self._struck), slow=slow)
@@ -119,16 +121,17 @@ class DisputedElection:
         """Let them vote in peace: strike no more, make links good, start who is down."""
         self._over.set()
         self._brokers.note_heal()
-        deadline_s = stopwatch_s() + END_LIMIT_S
-        for task in self._tasks:
-            task.join(max(0.0, deadline_s - stopwatch_s()))
+        self._background.join(END_LIMIT_S)
         try:
             self._slow.heal()
         finally:
+            if self._background.is_busy():  # Two who start one voter are in each other's way.
+                raise ClusterError("a voter is still being killed, or started again")
             self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that links are quick, and all voters registered again."""
+        self._background.raise_bugs()
         if self._slow.confirm_healed(patience) is None:
             return None
         return self._brokers.wait_back(patience)
@@ -142,8 +145,8 @@ class DisputedElection:
             try:
                 with self._turns[node]:
                     self._strike_if_it_voted(node)
-            except (ClusterError, OSError) as failed:
-                self._trouble = f"no vote of {node} was seen and struck: {failed}"
+            except FAILURES as failed:
+                self._background.note(failed, f"no vote of {node} was seen and struck")
                 self._pause(RETRY_S)
             self._pause(LOOK_S)
 
@@ -164,8 +167,8 @@ class DisputedElection:
                     ended = view.controller_epoch
                     with self._turns[view.controller]:
                         self._restart(view.controller)
-            except (ClusterError, OSError) as failed:
-                self._trouble = f"no leader of the quorum was struck: {failed}"
+            except FAILURES as failed:
+                self._background.note(failed, "no leader of the quorum was struck")
             self._pause(LED_S)
 
     def _restart(self, node: str) -> bool:
@@ -183,8 +186,8 @@ class DisputedElection:
     def _is_started(self, node: str) -> bool:
         try:
             self._site.cluster.start_node(node)
-        except (ClusterError, OSError) as failed:
-            self._trouble = f"{node} could not be started again: {failed}"
+        except FAILURES as failed:
+            self._background.note(failed, f"{node} could not be started again")
             return False
         return True
 

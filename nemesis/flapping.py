@@ -8,13 +8,14 @@ it is joined at the end, whatever phase the end falls into.
 from collections.abc import Callable, Mapping
 
 from cluster.protocol import ClusterError, Link
+from nemesis.background import Background
 from nemesis.grudges import isolation, links_of
 from nemesis.in_words import InWords
 from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from nemesis.undo import Join
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
-from results.record.runtime import Task, new_event, new_lock, start
+from results.record.runtime import new_event, new_lock
 
 FIRST_S = 0.3
 """The first phases are short, so that both are confirmed soon."""
@@ -47,9 +48,8 @@ class Flapping:
         self._turn = new_lock()
         self._over = new_event()
         self._phases: list[FlapPhase] = []
-        self._failed: ClusterError | OSError | None = None
         self._started_s = self._healed_s = stopwatch_s()
-        self._task: Task[None] | None = None
+        self._background = Background()
 
     def undo(self) -> tuple[Join, ...]:
         """Return the cut to remove, in whatever phase it is."""
@@ -60,7 +60,7 @@ class Flapping:
         if not any(self._network.probe(self.links).values()):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
-        self._task = start(self._flap, f"{self._cut_id}-flapping")
+        self._background.start(self._flap, f"{self._cut_id}-flapping")
 
     def confirm(self, patience: Patience) -> FlapEffect | None:
         """See that a phase without links and one with all of them have been confirmed."""
@@ -84,11 +84,11 @@ class Flapping:
         self._over.set()
         with self._turn:
             self._network.join(self._cut_id)
-        if self._task is not None:
-            self._task.join(END_LIMIT_S)
+        self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
         """See that probes come through again, but where another fault still cuts."""
+        self._background.raise_bugs()
         try:
             after = wait_until(
                 self._probe_open,
@@ -107,8 +107,7 @@ class Flapping:
         )
 
     def _both_seen(self) -> bool:
-        if self._failed is not None:
-            raise self._failed
+        self._background.raise_failure()
         return {phase.cut for phase in self._phases if phase.confirmed} == {True, False}
 
     def _flap(self) -> None:
@@ -118,8 +117,8 @@ class Flapping:
                 self._phase(cut=True, hold_s=cut_s)
                 self._phase(cut=False, hold_s=open_s)
                 cut_s, open_s = self._rng.uniform(*CUT_S), self._rng.uniform(*OPEN_S)
-        except (ClusterError, OSError) as failed:
-            self._failed = failed
+        except FAILURES as failed:
+            self._background.note(failed)
 
     def _is_over(self) -> bool:
         return self._over.is_set() or self._aim.is_late

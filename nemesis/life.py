@@ -1,7 +1,6 @@
 """The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
 
 import json
-import subprocess
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -11,7 +10,7 @@ from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
@@ -21,8 +20,6 @@ from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
 
-FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
-"""What a host or a cluster raises when something outside of our code goes wrong."""
 RESOLVE_LIMIT_S = 10.0
 """A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
 CONFIRM_LIMIT_S = 5.0
@@ -246,9 +243,11 @@ class Life:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
             for aspect in KINDS[self.scheduled.kind].aspects:
-                # Links around two nodes have those between them in common.
-                all_of_them = aspect is Aspect.QUALITY and self._book.dealt
-                others = tuple(self._site.cluster.nodes) if all_of_them else ()
+                # Links around two brokers have those between them in common; controllers of their
+                # own have none of these.
+                brokers = tuple(self._site.cluster.nodes)
+                of_brokers = aspect is Aspect.QUALITY and not {*brokers}.isdisjoint(targets)
+                others = brokers if of_brokers and self._book.dealt else ()
                 nodes = dict.fromkeys((*targets, *others))
                 self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 

@@ -1,15 +1,19 @@
 """What a fault is, and what it works upon."""
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, runtime_checkable
 
-from cluster.protocol import Cluster, Disk, Hosts, Link, ProcessId
+from cluster.protocol import Cluster, ClusterError, Disk, Hosts, Link, ProcessId
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
 from results.record.runtime import Event
+
+FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
+"""What a host or a cluster raises when something outside of our code goes wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,10 @@ class Patience:
 
 
 class Fault(Protocol):
-    """One fault with its targets. Whatever fails raises `ClusterError` or `OSError`."""
+    """One fault with its targets. Whatever fails raises one of `FAILURES`.
+
+    What it does beside itself, in a task, fails in its name: `nemesis.background`.
+    """
 
     @property
     def targets(self) -> tuple[str, ...]:

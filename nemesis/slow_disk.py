@@ -4,7 +4,7 @@ As of a busy disk, or of one that is about to fail. Whoever waits for a flush be
 held up: a quorum that counts only what is on disk, a broker that flushes before it acknowledges.
 Confirmed when a page of our own, written and flushed, takes as long as it was meant to, and before
 did not; its end, when it takes no longer than before. What was written is not at stake: a flush
-that has not come to its end has not been answered.
+that has not come to its end has not been answered. It works in virtual time only, so far.
 """
 
 from cluster.protocol import CanSlowDisk, ClusterError

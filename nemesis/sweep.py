@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cluster.protocol import CanPause, CanTellBack, ClusterError
 from nemesis.brokers import GONE, STOPPED, broker_runs
-from nemesis.life import FAILURES, Life
+from nemesis.life import Life
 from nemesis.network import Network
-from nemesis.protocol import Patience, Site
+from nemesis.protocol import FAILURES, Patience, Site
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0

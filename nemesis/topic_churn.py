@@ -7,12 +7,13 @@ The topics are the fault's own; those of the run are never touched. Healed by de
 from contextlib import suppress
 
 from cluster.protocol import CanMakeTopics, ClusterError
+from nemesis.background import Background
 from nemesis.cluster_effects import TopicChurnEffect, TopicsGoneEffect
 from nemesis.in_words import InWords
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from nemesis.undo import DropTopics
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
-from results.record.runtime import Task, new_event, start
+from results.record.runtime import new_event
 
 PARTITIONS = 2
 REPLICAS = 3
@@ -47,7 +48,7 @@ class TopicChurn:
         # No role and no record takes topics that begin so for the run's own.
         self._prefix = f"__logquake-churn-{aim.fault_id}-"
         self._over = new_event()
-        self._task: Task[None] | None = None
+        self._background = Background()
         self._created = self._deleted = self._refused = 0
         self._first: tuple[str, str] | None = None
         self._started_s = self._healed_s = stopwatch_s()
@@ -59,7 +60,7 @@ class TopicChurn:
     def inject(self) -> None:
         """Begin to create and to delete."""
         self._started_s = stopwatch_s()
-        self._task = start(self._churn, "topic-churn")
+        self._background.start(self._churn, "topic-churn")
 
     def confirm(self, patience: Patience) -> TopicChurnEffect | None:
         """See that a broker knows one of the topics by its own metadata."""
@@ -72,6 +73,7 @@ class TopicChurn:
                 stop=patience.stop,
             )
         except WaitTimeoutError:
+            self._background.raise_failure()
             return None
         return TopicChurnEffect(took_s=stopwatch_s() - self._started_s, seen=seen, by=by)
 
@@ -80,9 +82,8 @@ class TopicChurn:
         if not self._over.is_set():
             self._healed_s = stopwatch_s()
         self._over.set()
-        if self._task is not None:
-            self._task.join(END_LIMIT_S)
-        if self._is_busy():
+        self._background.join(END_LIMIT_S)
+        if self._background.is_busy():
             return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:
@@ -90,6 +91,7 @@ class TopicChurn:
 
     def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
         """See that no broker that answers knows any of the topics."""
+        self._background.raise_bugs()
         try:
             asked = wait_until(
                 self._told_gone,
@@ -114,8 +116,9 @@ class TopicChurn:
             number += 1
             try:
                 self._come_and_go(f"{self._prefix}{number}", number)
-            except ClusterError:
+            except FAILURES as failed:
                 self._refused += 1  # Under other faults; what is left of it the heal finds.
+                self._background.note(failed)
             pause_until(stopwatch_s() + REST_S, self._over)
 
     def _come_and_go(self, name: str, number: int) -> None:
@@ -165,11 +168,8 @@ class TopicChurn:
             return None
         return frozenset(topic for topic in topics if topic.startswith(self._prefix))
 
-    def _is_busy(self) -> bool:
-        return self._task is not None and not self._task.is_over()
-
     def _told_gone(self) -> tuple[str, ...] | None:
-        if self._is_busy():
+        if self._background.is_busy():
             return None  # A topic that is being made now is not known to anybody yet.
         told = {node: self._left_at(node) for node in self._nodes}
         known = {topic for left in told.values() for topic in left or ()}
