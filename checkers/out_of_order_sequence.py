@@ -11,9 +11,14 @@ is a record that was dropped from the middle, or a batch that was let past; one 
 written twice. It shows of records without an acknowledgement, too.
 
 What would not prove it: producers without idempotence, which have no sequences; a new producer
-epoch, which begins at 0; a compacted log, from which the cleaner takes records; offsets that could
-not be read. After the highest number 0 follows. A copy that keeps what an old leader lost, and goes
-on with what that leader wrote anew in its epoch, has numbers of both (`checkers/reused_epochs.py`).
+epoch, which begins at 0; a compacted log, from which the cleaner takes records; a broker that was
+set to forget producers sooner than usual, and takes any number of one that it does not know;
+offsets that could not be read. After the highest number 0 follows. A copy that keeps what it should
+have cut off, and goes on with what its leader wrote, has numbers of two histories: no leader stored
+them so. So a copy does not count if another one has the later record behind other ones, unless it
+is that of the leader which wrote it. That the copies differ is `log-divergence`, where they must
+agree; before Kafka 2.0 followers could keep such records (KIP-101, KIP-279). If all copies that are
+left kept what a leader wrote anew in its epoch, `checkers/reused_epochs.py` excuses them.
 """
 
 from collections.abc import Iterator
@@ -26,7 +31,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Waits
-from checkers.replica_reasons import leader_text, listed, verb
+from checkers.replica_reasons import leader_of, leader_text, listed, verb
 from checkers.reused_epochs import reuse
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -34,6 +39,8 @@ from results.record.verdict import Anomaly, Words
 NAME = "out-of-order-sequence"
 _NUMBERS = 1 << 31
 """Behind the highest sequence number comes 0 (KIP-98)."""
+_FORGETS = {"producer.id.expiration.ms", "transactional.id.expiration.ms"}
+"""How long brokers know a producer that writes nothing: days, if a plan does not say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,7 @@ def _check(group: Group) -> Findings:
         )
         for jump, nodes in sorted(found.items())
     ]  # fmt: skip
+    jumps = [each for each in jumps if not _of_two_histories(group, each)]
     return could_not_show(
         findings(
             rows, jumps, lambda each: _describe(group, each), lambda each: _labels(group, each)
@@ -100,6 +108,35 @@ def _jumps(log: ReplicaLog, one: Ints, two: Ints) -> Iterator[tuple[int, ...]]:
         places = [int(each[at]) for each in columns for at in (after, before)]
         whose = (log.producer_ids, log.producer_epochs, log.epochs)
         yield (*places, *(int(each[after]) for each in whose))
+
+
+def _of_two_histories(group: Group, jump: Jump) -> bool:
+    """Tell whether another copy has the later record behind other ones than these copies."""
+    logs = group.logs[FINAL]
+    if leader_of(group, jump.leader_epoch) in jump.nodes:
+        return False
+    mine = logs[jump.nodes[0]]
+    later, between = mine.at(jump.offset), _held(mine, jump.before_offset, jump.offset)
+    return any(
+        (theirs := log.at(jump.offset)) is not None
+        and log.start <= jump.before_offset
+        and _number(log, theirs) == _number(mine, later)
+        and _held(log, jump.before_offset, jump.offset) != between
+        for node, log in logs.items()
+        if node not in jump.nodes
+    )
+
+
+def _number(log: ReplicaLog, index: int | None) -> tuple[int, ...]:
+    """Return what tells a record from others, and its producer's number."""
+    columns = (log.epochs, log.hashes, log.producer_ids, log.producer_epochs, log.sequences)
+    return tuple(int(each[index]) for each in columns)
+
+
+def _held(log: ReplicaLog, low: int, high: int) -> list[list[int]]:
+    """Return what a copy has from one offset to another, as `log-divergence` compares it."""
+    these = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
+    return [each[these].tolist() for each in (log.offsets, log.epochs, log.hashes, log.controls)]
 
 
 def _labels(group: Group, jump: Jump) -> Labels:
@@ -131,7 +168,9 @@ def _describe(group: Group, jump: Jump) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.idempotent and facts.plan.keeps_producer_ids and not facts.compacted
+    plan = facts.plan
+    forgets = any(_FORGETS & each.keys() for each in plan.settings)
+    return facts.idempotent and plan.keeps_producer_ids and not facts.compacted and not forgets
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -172,7 +211,7 @@ CHECKER = Checker(
     words=Words(
         one="record was stored out of its producer's sequence",
         many="records were stored out of their producers' sequences",
-        means="A leader stored what does not follow on the last record of an idempotent producer.",
+        means="A log has what does not follow on the last record of an idempotent producer.",
         promise="An idempotent producer's records are stored in sequence, each once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,

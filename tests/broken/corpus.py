@@ -15,7 +15,6 @@ from typing import Any
 from checkers.changes import SETTLED_NS
 from results.record.terms import Validity
 from tests.broken.record import Record, Row
-from tests.broken.sequences import number_anew
 
 INNOCENT = "innocent"
 """The row of changes that a correct Kafka may cause."""
@@ -115,8 +114,6 @@ class Change:
         """
         record = Record(BASES / self.base)
         self.make(record, spot(record, self.moment))
-        if self.row == INNOCENT and "replica_records" in record.changed:
-            number_anew(record)
         if not record.changed:
             raise ValueError(f"{self.name} changes nothing: there must be a record that it meets")
         return record

@@ -1,47 +1,58 @@
-"""Sequence numbers of producers as a correct client gives them and a correct broker takes them."""
+"""Sequence numbers of idempotent producers, as a correct client goes on with them.
 
-from itertools import groupby
-from operator import itemgetter
+A leader refuses a number that does not follow on. So a message that was given up, or that brokers
+lost, leaves no gap: its client drains what is under way and goes on in a new producer epoch, from 0
+in each partition (KIP-360). A message that was never sent took no number.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
+from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 
-_LOG = ("snapshot", "topic", "partition", "node")
 _NUMBERS = 1 << 31
 """Behind the highest sequence number comes 0."""
+_SESSION = ("topic", "partition", "node", "producer_id", "producer_epoch")
 
 
-def number_anew(record: Record) -> None:
-    """Have each producer go on in a new epoch, from 0, where a log lacks one of its numbers.
+def next_epoch(record: Record, producer: int, *, behind: Spot, since_ns: int) -> None:
+    """Have a producer begin a new epoch, from 0 in each partition.
 
-    A leader refuses a number that does not follow on, and librdkafka begins a new epoch where it
-    gives up a message (KIP-360).
+    Args:
+        record: The run.
+        producer: Its id.
+        behind: Where the epoch begins in one partition: at this offset, or behind it.
+        since_ns: In all others it begins with what was sent at this time or later.
     """
-    key = itemgetter(*_LOG)
+    sent_ns = {row["value"]: row["invoke_ns"] for row in record.rows("sends")}
+    rows = record.rows("replica_records", producer_id=producer, control=False)
+    starts: dict[Any, int] = {}
+    for row in rows:
+        if sent_ns.get(row["value"], -1) >= since_ns:
+            place = row["topic"], row["partition"]
+            starts[place] = min(row["offset"], starts.get(place, row["offset"]))
+    starts[behind.topic, behind.partition] = behind.offset
+    later = defaultdict[Any, list[Row]](list)
+    for row in rows:
+        if row["offset"] >= starts.get((row["topic"], row["partition"]), 1 << 62):
+            later[_session(row)].append(row)
+    for epoch in later.values():
+        first = min(epoch, key=lambda row: int(row["offset"]))["sequence"]
+        for row in epoch:
+            row["sequence"] = (row["sequence"] - first) % _NUMBERS
+            row["producer_epoch"] += 1
 
-    def place(row: Row) -> tuple[Any, ...]:
-        return tuple(str(each) for each in key(row))
 
-    rows = sorted(record.rows("replica_records"), key=lambda row: (place(row), row["offset"]))
-    for _, log in groupby(rows, key=place):
-        _number_log(
-            [row for row in log if row["producer_id"] is not None and row["producer_id"] >= 0]
-        )
+def close_gaps(record: Record, gone: Collection[Row]) -> None:
+    """Have no number be taken by records of `replica_records` that were never sent."""
+    numbers = defaultdict[Any, list[int]](list)
+    for row in gone:
+        numbers[_session(row)].append(row["sequence"])
+    for row in record.rows("replica_records", control=False):
+        row["sequence"] -= sum(each < row["sequence"] for each in numbers.get(_session(row), ()))
 
 
-def _number_log(log: list[Row]) -> None:
-    last: dict[int, tuple[int, int]] = {}
-    raised: dict[int, tuple[int, int]] = {}
-    for row in log:
-        producer, epoch, number = row["producer_id"], row["producer_epoch"], row["sequence"]
-        by, base = raised.get(producer, (0, 0))
-        if number is not None and number >= 0:
-            before = last.get(producer)
-            if before and before[0] != epoch:
-                base = 0
-            elif before and (before[1] + 1) % _NUMBERS != number:
-                by, base = by + 1, number
-            last[producer] = (epoch, number)
-            raised[producer] = (by, base)
-            row["sequence"] = (number - base) % _NUMBERS
-        row["producer_epoch"] = epoch + by
+def _session(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _SESSION)

@@ -8,7 +8,9 @@ from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.out_of_order_sequence import CHECKER, NAME
 from results.record.verdict import Evidence
-from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.answers import STORED, write_stranger
+from tests.broken.brokers import followers_of
+from tests.broken.corpus import CALM, Spot, broken, innocent
 from tests.broken.record import Record, Row
 from tests.checkers.partition_rows import (
     A,
@@ -110,7 +112,12 @@ def test_offsets_that_could_not_be_read_break_nothing() -> None:
 
 def test_it_does_not_apply_without_idempotence_or_where_the_cleaner_takes_records() -> None:
     assert CHECKER.applies(facts())
-    for plan in ({"idempotence": False}, {"broker": {"log.cleanup.policy": "compact"}}):
+    for plan in (
+        {"idempotence": False},
+        {"broker": {"log.cleanup.policy": "compact"}},
+        {"broker": {"producer.id.expiration.ms": "1000"}},
+        {"node": {"n2": {"transactional.id.expiration.ms": "1000"}}},
+    ):
         assert not CHECKER.applies(facts(plan=plan))
 
 
@@ -180,13 +187,45 @@ def test_a_copy_that_goes_on_behind_what_its_leader_lost_has_numbers_of_both(
 ) -> None:
     # n1 lost B, took another producer's record in its place, and then B once more.
     leader = ((A, 1, 0), (C, 2, 0), *behind, (B, 1, 1))
-    records = of_a_producer(leader, ((A, 1, 0), (B, 1, 1), *leader[2:]))
+    logs = of_a_producer(leader, ((A, 1, 0), (B, 1, 1), *leader[2:]))
+    assert sentences(CHECKER, of_records(logs)) == []
+    # Without the leader's own log nothing but the loss tells that there were two histories.
+    records = [row for row in logs if row["node"] != "n1"]
     assert labels(CHECKER, about(LOST), LED, records=records) == (("reused-epoch",), ())
     assert labels(CHECKER, about(NOT_CONFIRMED), LED, records=records) == ((), ("known-losses",))
     assert labels(CHECKER, about(LOST, system="kafka:4.3.1"), LED, records=records) == ((), ())
     assert labels(CHECKER, about(cut("n2", after=1, before=2)), LED, records=records) == ((), ())
     elsewhere = cut("n1", after=5, before=6)
     assert labels(CHECKER, about(elsewhere), LED, records=records) == ((), ())
+
+
+def of_records(records: list[Row], *, leader: int = 1) -> Group:
+    """All copies of a partition, and who led in epoch 3."""
+    return group(sends=[ack(A, 0)], replica_records=records, leadership=[leads(leader, 3)])
+
+
+def test_a_copy_of_two_histories_is_a_divergence_and_no_leaders_work() -> None:
+    # Before Kafka 2.0: n2 cut nothing where n1, its next leader, had gone on otherwise (KIP-279).
+    history = ((A, 1, 0), (C, 2, 0), (B, 1, 1))
+    mixed = ((A, 1, 0), (B, 1, 1), (B, 1, 1))
+    assert sentences(CHECKER, of_records(of_a_producer(history, mixed))) == []
+    assert sentences(CHECKER, of_records(of_a_producer(history, mixed, mixed))) == []
+
+
+def test_what_the_leader_itself_has_stands_whatever_copies_hold() -> None:
+    history, otherwise = ((A, 1, 0), (C, 2, 0), (B, 1, 1)), ((A, 1, 0), (B, 1, 1), (B, 1, 1))
+    (sentence,) = sentences(CHECKER, of_records(of_a_producer(otherwise, history)))
+    assert sentence.startswith("in the log of n1, ")
+
+
+def test_copies_that_agree_on_what_came_before_are_one_history() -> None:
+    skips, follows = ((A, 1, 0), (B, 1, 3)), ((A, 1, 0), (B, 1, 1))
+    assert len(sentences(CHECKER, of_records(of_a_producer(follows, skips)))) == 1
+    # And one that begins behind the record before knows nothing of it.
+    late = [
+        row for row in of_a_producer(skips, skips, skips) if row["offset"] or row["node"] == "n2"
+    ]
+    assert len(sentences(CHECKER, of_records(late))) == 1
 
 
 def test_what_is_out_of_sequence_without_a_loss_between_is_not_excused() -> None:
@@ -233,3 +272,23 @@ def a_producer_goes_on_in_a_new_epoch(record: Record, spot: Spot) -> None:
     for row in rows:
         if row["offset"] >= spot.offset:
             row.update(sequence=row["sequence"] - number, producer_epoch=row["producer_epoch"] + 1)
+
+
+@broken("log-divergence", row="sequences", base="log", moments=(CALM, "isolate"))
+def a_copy_goes_on_behind_what_it_should_have_cut_off(record: Record, spot: Spot) -> None:
+    """It kept a message where its leader has another, and has it again where that one wrote it."""
+    node = followers_of(record, spot)[0]
+    write_stranger(record, spot, 1 << 40)
+    kept, again = (
+        record.rows("replica_records", node=node, offset=spot.offset + by, **spot.place)[0]
+        for by in (1, 2)
+    )
+    kept |= {name: again[name] for name in STORED}
+
+
+@innocent(base="log")
+def a_broker_that_has_forgotten_a_producer_takes_any_number(record: Record, spot: Spot) -> None:
+    """After a loss of power it knows who wrote a while ago no more, and takes what comes next."""
+    record.plan["broker"] = {"producer.id.expiration.ms": "1000"}
+    for row in _written(record, spot):
+        row["sequence"] += 3 * (row["offset"] > spot.offset)
