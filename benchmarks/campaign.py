@@ -25,9 +25,9 @@ from tempfile import mkdtemp
 
 import pyarrow.parquet as pq
 
+from benchmarks.playing import play_here
 from cluster.reference.bugs import Bug
 from harness.judgement import choose_engine, judge_stored
-from harness.simulated.playing import play_here
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from

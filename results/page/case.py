@@ -217,8 +217,3 @@ def _held(
     if ours is None or offset < 0:
         return {}
     return holdings(tables, ours, offset, expected=members)
-
-
-def is_of_brokers(example: Example) -> bool:
-    """Tell whether an example is about a topic's partition, not about the controllers' log."""
-    return bool(example.topic) and example.topic != _METADATA_LOG

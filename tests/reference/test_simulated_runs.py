@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.playing import play_here
 from checkers.run import judge_runs
 from cluster.protocol import Ability, UserError
 from cluster.reference.broker.node import Node
@@ -18,7 +19,6 @@ from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from harness.cli.running import run
 from harness.endings import Ending
-from harness.simulated.playing import play_here
 from harness.staging import prepared
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
