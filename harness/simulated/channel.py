@@ -16,11 +16,11 @@ from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK
 from cluster.reference.simulator.process import Process
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
+from harness.simulated.asking import WORK
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S
 from results.record.runtime import new_event
 
-_WORK = "work"
 _KEPT_QUESTIONS = 8
 
 
@@ -61,7 +61,7 @@ class SimulatedChannel:
         """Send what is no request, and wait until the broker hangs up; return its name for us."""
         asker, process = self._opened()
         came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
-        process.wake(_WORK)
+        process.wake(WORK)
         over = process.outgoing[self._to]
         came.event.wait()
         self.close()
@@ -96,7 +96,7 @@ class SimulatedChannel:
     def _sent(self, message: object, timeout_s: float) -> object | None:
         asker, process = self._opened()
         came = asker.put(message, timeout_ns=_ns(timeout_s))
-        process.wake(_WORK)
+        process.wake(WORK)
         came.event.wait()
         return came.message
 

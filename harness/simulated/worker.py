@@ -9,21 +9,20 @@ from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
+from harness.simulated.asking import WORK
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.member import MemberMachine, SimulatedGroupClient
 from harness.simulated.membership import GroupSettings
-from harness.simulated.producer import WORK, Done, Producer
-from harness.simulated.waiting import WaitingReader, WaitingSender
-from results.record.clock import RunClock, pause_until, stopwatch_s
-from results.record.contents import message_payload
+from harness.simulated.producer import Producer
+from results.record.clock import RunClock, stopwatch_s
 from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.runtime import start
 from workloads.crew import Clients
 from workloads.fleet import Told
 from workloads.member import GroupClient, GroupMember
-from workloads.protocol import LoneSender, Reader, Send
+from workloads.protocol import Reader
 from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
 FLUSH_S = 0.5
@@ -50,25 +49,6 @@ class _Door:
             self.host.process.wake(WORK)
 
 
-class _Sender:
-    """The producer as its crew sees it: results come at once, and serving is a pause."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self.fatal = False
-
-    def send(self, op: Send, done: Done) -> None:
-        self._producer.send(op, done)
-
-    def serve(self, timeout_s: float) -> None:
-        """Let virtual time pass."""
-        if timeout_s > 0:
-            pause_until(stopwatch_s() + timeout_s)
-
-    def waiting(self) -> int:
-        return self._producer.waiting
-
-
 class ClientHosts:
     """The machines that clients live on, with numbers below zero.
 
@@ -85,27 +65,21 @@ class ClientHosts:
         self._simulation, self._plan, self._brokers = simulation, plan, brokers
         self._first, self._made = first * MOST_MACHINES, 0
 
-    def producer(self) -> Producer:
-        """Start a producer on a machine of its own."""
-        return self._producer()[0]
+    def producer(self, *, lone: bool = False) -> Producer:
+        """Start a producer, which ends when it is closed."""
+        door, agenda = _Door(), self._simulation.agenda
+        leaders = self._leaders()
+        made = Producer(self._plan, leaders, wake=door.wake, clock=lambda: agenda.now, lone=lone)
+        made.end = self._let_in(made, door)
+        return made
 
     def reader(self, process: int) -> Consumer:
         """Start a consumer, which ends when it is closed."""
         del process
         door = _Door()
         made = Consumer(self._leaders(), wake=door.wake)
-        host = door.host = self._start(made)
-        made.end = lambda: self.end(host)
+        made.end = self._let_in(made, door)
         return made
-
-    def lone_sender(self) -> LoneSender:
-        """Start a producer of messages with names for code that waits; its close ends it."""
-        made, host = self._producer(message_payload)
-        return WaitingSender(made, lambda: self.end(host))
-
-    def lone_reader(self, process: int) -> Reader:
-        """Start a consumer for code that waits; its close ends it."""
-        return WaitingReader(self.reader(process))
 
     def member(self, process: int, group: str) -> GroupClient:
         """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
@@ -113,31 +87,10 @@ class ClientHosts:
         machine = MemberMachine(
             self._leaders(), wake=door.wake, settings=GroupSettings.of(self._plan, process, group)
         )
-        host = door.host = self._start(machine)
-        return SimulatedGroupClient(machine, end=lambda: self.end(host))
+        return SimulatedGroupClient(machine, end=self._let_in(machine, door))
 
     def start(self, machine: Machine) -> Host:
-        """Start another sort of client."""
-        return self._start(machine)
-
-    def end(self, host: Host) -> None:
-        """End a client."""
-        host.kill()
-        del self._simulation.hosts[host.id]
-
-    def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
-        door = _Door()
-        plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(
-            plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now, payload=payload
-        )
-        door.host = self._start(made)
-        return made, door.host
-
-    def _leaders(self) -> Leaders:
-        return Leaders(self._plan.topic_names, self._brokers, first=self._made)
-
-    def _start(self, machine: Machine) -> Host:
+        """Start a client on a machine of its own."""
         self._made += 1
 
         def boot(_disk: SimulatedDisk) -> Booted:
@@ -146,6 +99,19 @@ class ClientHosts:
         host = self._simulation.add(-(self._first + self._made), boot)
         host.start()
         return host
+
+    def end(self, host: Host) -> None:
+        """End a client."""
+        host.kill()
+        del self._simulation.hosts[host.id]
+
+    def _leaders(self) -> Leaders:
+        return Leaders(self._plan.topic_names, self._brokers, first=self._made)
+
+    def _let_in(self, machine: Machine, door: _Door) -> Callable[[], None]:
+        """Start a client behind a door; return what ends it."""
+        host = door.host = self.start(machine)
+        return lambda: self.end(host)
 
 
 class SimulatedWorker:
@@ -209,7 +175,7 @@ class SimulatedWorker:
                 return hosts.reader(process)
             return GroupMember(hosts.member(process, group), group=group, clock=clock)
 
-        return Clients(reader=reader, sender=lambda: _Sender(hosts.producer()))
+        return Clients(reader=reader, sender=hosts.producer)
 
 
 def numbers_of(bootstrap: str) -> list[int]:

@@ -24,7 +24,6 @@ _MAX_IDS = 12
 _MAX_VALUES = 4
 _OPS = ("op_id", "send_op_ids", "poll_op_ids", "previous_op_id", "earlier_op_id")
 _VALUES = ("value", "values", "earlier_value", "previous_value", "polled_values")
-_METADATA_LOG = "__cluster_metadata"
 
 Row = dict[str, Any]
 
