@@ -17,7 +17,7 @@ from cluster.kafka.java import Java
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.orders import ORDER_TIMEOUT_S
-from cluster.kafka.programs import KafkaPrograms, Programs, ReferencePrograms
+from cluster.kafka.programs import Programs, programs_of
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
 from cluster.kafka.versions import ZOOKEEPER_MACHINE
@@ -76,7 +76,7 @@ class KafkaCluster:
         paths: RunPaths,
     ) -> None:
         self._plan = plan
-        programs = programs or _programs(plan, distribution, java)
+        programs = programs or programs_of(plan, distribution, java)
         self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers
@@ -488,14 +488,3 @@ class KafkaCluster:
         # ZooKeeper names leaders before they have heard of it: each has to serve as one.
         ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
         return ends.keys() >= replicas.keys()
-
-
-def _programs(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
-    """Return what servers are: never another system than the one that the record will name."""
-    if plan.is_reference and distribution is None and java is None:
-        return ReferencePrograms()
-    if plan.is_reference or distribution is None or java is None:
-        given = [name for name, it in (("a Kafka", distribution), ("a Java", java)) if it]
-        needs = "neither a Kafka nor a Java" if plan.is_reference else "both a Kafka and a Java"
-        raise ValueError(f"{plan.system} takes {needs}; given: {', '.join(given) or 'nothing'}")
-    return KafkaPrograms(plan, distribution, java)
