@@ -119,7 +119,7 @@ class SimulatedGroupClient:
         """
         if not keys:
             return []
-        return self._granted(Fetch(keys=tuple(keys)), None, timeout_s)
+        return self._granted(Fetch(keys=tuple(keys)), timeout_s)
 
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
@@ -129,16 +129,16 @@ class SimulatedGroupClient:
         Raises:
             GroupError: It failed as a whole.
         """
-        what = Commit(positions=dict(positions), metadata=metadata)
         patience_ns = self._machine.settings.session_ns
+        what = Commit(positions=dict(positions), metadata=metadata, patience_ns=patience_ns)
         if wait:
-            return self._granted(what, patience_ns, None)
+            return self._granted(what, None)
 
         def hear(error: str | None, answers: Sequence[Answer]) -> None:
             alike = [Answer(key=key, metadata=metadata) for key in positions]
             self._heard.append((error, answers or alike))
 
-        self._want(Wish(what=what, patience_ns=patience_ns, ended=hear))
+        self._want(Wish(what=what, ended=hear))
         return []
 
     def membership(self) -> object:
@@ -184,16 +184,14 @@ class SimulatedGroupClient:
         wanted = [key for key in good if machine.membership.owns(key)]
         machine.reader.add({key: good[key] for key in wanted if not machine.reader.reads(key)})
 
-    def _granted(
-        self, what: Commit | Fetch, patience_ns: int | None, timeout_s: float | None
-    ) -> Sequence[Answer]:
+    def _granted(self, what: Commit | Fetch, timeout_s: float | None) -> Sequence[Answer]:
         came, over = list[tuple[str | None, Sequence[Answer]]](), new_event()
 
         def ended(error: str | None, answers: Sequence[Answer]) -> None:
             came.append((error, answers))
             over.set()
 
-        wanted = Wish(what=what, patience_ns=patience_ns, ended=ended)
+        wanted = Wish(what=what, ended=ended)
         self._want(wanted)
         if not over.wait(timeout_s):
             self._machine.membership.forget(wanted)

@@ -37,15 +37,6 @@ _EPOCH_MS = 1_700_000_000_000
 """Time stamps of records begin here: any moment would do, and it must be the same in every run."""
 _TIMED_OUT = "_MSG_TIMED_OUT: Local: Message timed out"
 
-RETRIABLE = frozenset({
-    ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available,
-    ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id,
-    ErrorCode.request_timed_out, ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append, ErrorCode.kafka_storage_error,
-    ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch, ErrorCode.network_exception,
-    ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available,
-})  # fmt: skip
-"""After these the same batch is sent again."""
 REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
@@ -64,7 +55,6 @@ class _Entry(Struct, eq=False, kw_only=True):
 class _Flight(Struct, eq=False, kw_only=True):
     entries: list[_Entry]
     data: bytes
-    count: int
     tries: int = 0
     asked: bool = False
 
@@ -175,7 +165,7 @@ class Producer:
                 self._fill(lane, now, out)
                 flight = lane.flight
             if flight is not None and not flight.asked:
-                self._put_out(lane, now, out)
+                self._put_out(lane, flight, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
         """Make a batch of what waits, once the first of it has waited for the linger."""
@@ -201,7 +191,7 @@ class Producer:
             at_ms=_EPOCH_MS + self._clock() // MS,
             payload=self._payload,
         )
-        lane.flight = _Flight(entries=entries, data=data, count=len(values))
+        lane.flight = _Flight(entries=entries, data=data)
 
     def _ask_id(self, lane: _Lane, now: int, out: list[Effect]) -> None:
         if not lane.asks_id and lane.rests_until_ns <= now:
@@ -209,9 +199,8 @@ class Producer:
             taker = partial(self._take_id, lane)
             out.append(self._questions.ask(self._leaders.someone(), InitProducerIdRequest(), taker))
 
-    def _put_out(self, lane: _Lane, now: int, out: list[Effect]) -> None:
-        flight, leader = lane.flight, self._leaders.of(lane.key)
-        assert flight is not None, "there is a batch to be sent"
+    def _put_out(self, lane: _Lane, flight: _Flight, now: int, out: list[Effect]) -> None:
+        leader = self._leaders.of(lane.key)
         if lane.rests_until_ns > now:
             return
         if leader is None:
@@ -223,7 +212,7 @@ class Producer:
         request = ProduceRequest(acks=self._acks, timeout_ms=10_000, partitions=(records,))
         out.append(self._questions.ask(leader[0], request, partial(self._produced, lane, flight)))
         if self._acks == 0:
-            self._succeed(lane, -1)
+            self._succeed(lane, flight, -1)
 
     def _take_id(self, lane: _Lane, now: int, message: object) -> None:
         lane.asks_id = False
@@ -238,23 +227,24 @@ class Producer:
         produced = message.partitions[0] if isinstance(message, ProduceResponse) else None
         error = produced.error_code if produced else ErrorCode.network_exception
         if error is ErrorCode.none and produced is not None:
-            self._succeed(lane, produced.base_offset)
+            self._succeed(lane, flight, produced.base_offset)
         elif error is ErrorCode.duplicate_sequence_number:
-            self._succeed(lane, -1)  # It is there, and nobody knows where any more.
-        elif error in RETRIABLE and self._may_retry(flight):
+            self._succeed(lane, flight, -1)  # It is there, and nobody knows where any more.
+        elif self._may_retry(flight, error):
             flight.asked = False
             lane.rests_until_ns = now + BACKOFF_NS
             self._leaders.forget(lane.key)
         else:
-            self._fail(lane, error)
+            self._fail(lane, flight, error)
 
-    def _may_retry(self, flight: _Flight) -> bool:
+    def _may_retry(self, flight: _Flight, error: ErrorCode) -> bool:
+        """Tell whether the same batch is sent again."""
+        if not error.retriable or error in REFUSED_BEFORE_THE_APPEND:
+            return False
         return self._plan.retries is None or flight.tries <= self._plan.retries
 
-    def _succeed(self, lane: _Lane, base_offset: int) -> None:
-        flight, lane.flight = lane.flight, None
-        assert flight is not None, "it was in flight"
-        known = base_offset >= 0
+    def _succeed(self, lane: _Lane, flight: _Flight, base_offset: int) -> None:
+        lane.flight, known = None, base_offset >= 0
         for entry in flight.entries:
             count = len(entry.values)
             if known:
@@ -264,42 +254,38 @@ class Producer:
                 offsets = np.full(count, -1, dtype=np.int64)
             self._end(entry, SendResult(offsets=offsets))
 
-    def _fail(self, lane: _Lane, error: ErrorCode) -> None:
-        flight, lane.flight = lane.flight, None
-        assert flight is not None, "it was in flight"
+    def _fail(self, lane: _Lane, flight: _Flight, error: ErrorCode) -> None:
         definite = flight.tries == 1 and (
             error in REFUSED_BEFORE_THE_APPEND
             or (self._plan.retries == 0 and error is ErrorCode.not_enough_replicas)
         )
         outcome = Outcome.FAIL if definite else Outcome.INFO
-        lane.producer = None
-        for entry in flight.entries:
-            self._end(entry, _failure(entry, outcome, f"{error.name.upper()}: from the broker"))
+        lane.flight = lane.producer = None
+        self._lose(flight.entries, outcome, f"{error.name.upper()}: from the broker")
 
     def _expire(self) -> None:
         """End what took too long; of what was sent nobody knows whether it will be written."""
         now_ns = self._clock()
         for lane in self._lanes.values():
             while lane.waiting and lane.waiting[0].deadline_ns <= now_ns:
-                entry = lane.waiting.popleft()
-                self._end(entry, _failure(entry, Outcome.INFO, _TIMED_OUT))
+                self._lose([lane.waiting.popleft()], Outcome.INFO, _TIMED_OUT)
             flight = lane.flight
             if flight is not None and flight.entries[0].deadline_ns <= now_ns:
                 lane.flight = lane.producer = None
-                for entry in flight.entries:
-                    self._end(entry, _failure(entry, Outcome.INFO, _TIMED_OUT))
+                self._lose(flight.entries, Outcome.INFO, _TIMED_OUT)
+
+    def _lose(self, entries: Sequence[_Entry], outcome: Outcome, error: str) -> None:
+        for entry in entries:
+            count = len(entry.values)
+            result = SendResult(
+                offsets=np.full(count, -1, dtype=np.int64),
+                outcomes=[outcome] * count,
+                errors=[error] * count,
+            )
+            self._end(entry, result)
 
     def _end(self, entry: _Entry, result: SendResult) -> None:
         self._waiting -= len(entry.values)
         entry.done(result)
         if self._came is not None:
             self._came.set()
-
-
-def _failure(entry: _Entry, outcome: Outcome, error: str) -> SendResult:
-    count = len(entry.values)
-    return SendResult(
-        offsets=np.full(count, -1, dtype=np.int64),
-        outcomes=[outcome] * count,
-        errors=[error] * count,
-    )

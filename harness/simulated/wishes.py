@@ -5,7 +5,7 @@ A wish waits for a coordinator, and is asked again where the answer may come fro
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -43,10 +43,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Have positions committed."""
+    """Have positions committed.
+
+    Attributes:
+        positions: Which.
+        metadata: What each commit carries.
+        patience_ns: How long it is asked again after a first try, as librdkafka does.
+    """
 
     positions: Mapping[Key, int]
     metadata: str
+    patience_ns: int
 
     def question(self, identity: Identity) -> OffsetCommitRequest:
         """Return what is asked; in the name that its member has by now."""
@@ -87,9 +94,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """Be told what the group has committed."""
+    """Be told what the group has committed; asked again until nobody wants to know any more."""
 
     keys: Sequence[Key]
+    patience_ns: ClassVar[None] = None
 
     def question(self, identity: Identity) -> OffsetFetchRequest:
         """Return what is asked."""
@@ -130,7 +138,6 @@ class Wish:
     Attributes:
         what: The question.
         ended: Is told how it ended, once.
-        patience_ns: How long it is asked again after a first try; None: until it is forgotten.
         asked: Whether an answer is on its way.
         until_ns: When it is given up; None: never by itself.
         rests_until_ns: Not asked again before.
@@ -138,7 +145,6 @@ class Wish:
 
     what: Commit | Fetch
     ended: Ended
-    patience_ns: int | None = None
     asked: bool = False
     until_ns: int | None = None
     rests_until_ns: int = 0
@@ -146,8 +152,9 @@ class Wish:
     def answered(self, now: int, message: object) -> ErrorCode:
         """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
         error, answers = self.what.read(message)
-        if error in LATER and (self.patience_ns is None or self.until_ns is None):
-            self.until_ns = None if self.patience_ns is None else now + self.patience_ns
+        patience_ns = self.what.patience_ns
+        if error in LATER and (patience_ns is None or self.until_ns is None):
+            self.until_ns = None if patience_ns is None else now + patience_ns
             return error
         self.ended(error_name(error), answers)
         return error if error in LATER else ErrorCode.none

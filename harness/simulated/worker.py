@@ -1,12 +1,12 @@
 """A worker in virtual time, and the machines that its clients live on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cluster.kafka.configuration import node_id
-from cluster.reference.machine import Effect, Machine
-from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.machine import Machine
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
 from harness.simulated.asking import WORK
@@ -25,28 +25,11 @@ from workloads.member import GroupClient, GroupMember
 from workloads.protocol import Reader
 from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
+M = TypeVar("M", bound=Machine)
 FLUSH_S = 0.5
 """Nobody kills these workers, and a flush costs as much as a hundred messages."""
 MOST_MACHINES = 1_000_000
 """Of each that makes clients."""
-
-
-class _NoFiles:
-    """A client's machine keeps nothing."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"a client wants to write {effect}")
-
-
-@dataclass(slots=True, eq=False)
-class _Door:
-    """How calls from outside reach a machine that is made later."""
-
-    host: Host | None = None
-
-    def wake(self) -> None:
-        if self.host is not None and self.host.process is not None:
-            self.host.process.wake(WORK)
 
 
 class ClientHosts:
@@ -67,38 +50,48 @@ class ClientHosts:
 
     def producer(self, *, lone: bool = False) -> Producer:
         """Start a producer, which ends when it is closed."""
-        door, agenda = _Door(), self._simulation.agenda
-        leaders = self._leaders()
-        made = Producer(self._plan, leaders, wake=door.wake, clock=lambda: agenda.now, lone=lone)
-        made.end = self._let_in(made, door)
+        plan, agenda = self._plan, self._simulation.agenda
+
+        def make(wake: Callable[[], None]) -> Producer:
+            leaders = self._leaders()
+            return Producer(plan, leaders, wake=wake, clock=lambda: agenda.now, lone=lone)
+
+        made, host = self.start(make)
+        made.end = partial(self.end, host)
         return made
 
     def reader(self, process: int) -> Consumer:
         """Start a consumer, which ends when it is closed."""
         del process
-        door = _Door()
-        made = Consumer(self._leaders(), wake=door.wake)
-        made.end = self._let_in(made, door)
+        made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
+        made.end = partial(self.end, host)
         return made
 
     def member(self, process: int, group: str) -> GroupClient:
         """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
-        door = _Door()
-        machine = MemberMachine(
-            self._leaders(), wake=door.wake, settings=GroupSettings.of(self._plan, process, group)
+        settings = GroupSettings.of(self._plan, process, group)
+        machine, host = self.start(
+            lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
         )
-        return SimulatedGroupClient(machine, end=self._let_in(machine, door))
+        return SimulatedGroupClient(machine, end=partial(self.end, host))
 
-    def start(self, machine: Machine) -> Host:
-        """Start a client on a machine of its own."""
-        self._made += 1
+    def start(self, make: Callable[[Callable[[], None]], M]) -> tuple[M, Host]:
+        """Start a client on a machine of its own.
 
-        def boot(_disk: SimulatedDisk) -> Booted:
-            return Booted(machine=machine, storage=_NoFiles())
+        Args:
+            make: Makes it, given what wakes it from outside.
+        """
+        number = self._made + 1
+        host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
 
-        host = self._simulation.add(-(self._first + self._made), boot)
+        def wake() -> None:
+            if host.process is not None:
+                host.process.wake(WORK)
+
+        made = make(wake)
+        self._made = number
         host.start()
-        return host
+        return made, host
 
     def end(self, host: Host) -> None:
         """End a client."""
@@ -107,11 +100,6 @@ class ClientHosts:
 
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)
-
-    def _let_in(self, machine: Machine, door: _Door) -> Callable[[], None]:
-        """Start a client behind a door; return what ends it."""
-        host = door.host = self.start(machine)
-        return lambda: self.end(host)
 
 
 class SimulatedWorker:

@@ -25,6 +25,14 @@ class Storage(Protocol):
         """
 
 
+class NoStorage:
+    """Of a machine that is off, or keeps nothing."""
+
+    def write(self, effect: Effect) -> None:
+        """Refuse: nothing is to be written."""
+        raise AssertionError(f"there is no disk for {effect}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
     """What a start makes of a disk: a machine that knows what is there, and its way to write.
@@ -36,7 +44,7 @@ class Booted:
     """
 
     machine: Machine
-    storage: Storage
+    storage: Storage = field(default_factory=NoStorage)
     said: tuple[str, ...] = ()
 
 
@@ -44,13 +52,6 @@ Boot = Callable[[SimulatedDisk], Booted]
 """Reads a disk and makes a machine of it; what it repairs there it writes itself."""
 Trace = Callable[[int, int, Event], None]
 Watch = Callable[[Process], None]
-
-
-class _NoStorage:
-    """Of a machine that is off."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"nobody runs, and {effect} is to be written")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -83,7 +84,7 @@ class Host:
     neighbour: Callable[[int], "Host"]
     disk: SimulatedDisk = field(default_factory=SimulatedDisk)
     clock: NodeClock = field(default_factory=NodeClock)
-    storage: Storage = field(default_factory=_NoStorage)
+    storage: Storage = field(default_factory=NoStorage)
     incarnation: int = 0
     process: Process | None = None
     powered: bool = True
