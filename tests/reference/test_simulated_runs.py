@@ -14,7 +14,6 @@ from checkers.run import judge_runs
 from cluster.protocol import Ability, UserError
 from cluster.reference.broker.node import Node
 from cluster.reference.bugs import Bug
-from cluster.reference.simulator.invariants import PartitionInvariants, QuorumInvariants
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from harness.cli.running import run
@@ -30,6 +29,7 @@ from results.record.runtime import new_event
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
+from tests.reference.invariants import PartitionInvariants, QuorumInvariants
 
 Row = dict[str, Any]
 BUGS = Path(__file__).parents[2] / "benchmarks" / "bugs"
