@@ -25,8 +25,8 @@ from tempfile import mkdtemp
 
 import pyarrow.parquet as pq
 
+from benchmarks.playing import play_here
 from cluster.reference.bugs import Bug
-from harness.in_process import play_here
 from harness.judgement import choose_engine, judge_stored
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths

@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.playing import play_here
 from cluster.reference.log.files import LogFiles
 from cluster.reference.machine import Arrived, Effect, Event, Reply, Request
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted
 from cluster.reference.simulator.simulation import Simulation
 from harness.endings import Ending
-from harness.in_process import play_here
 from harness.simulated.worker import ClientHosts
 from harness.simulated.world import SimulatedWorld
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s

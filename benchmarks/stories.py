@@ -27,8 +27,8 @@ from benchmarks.deeds import Deeds
 from benchmarks.ledger import Ledger
 from benchmarks.night import ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
+from benchmarks.playing import play_here
 from cluster.reference.simulator.simulation import Simulation
-from harness.in_process import play_here
 from harness.judgement import choose_engine, judge_stored
 from results.page.investigation import investigate
 from results.record.paths import RunPaths

@@ -239,10 +239,7 @@ class Arena:
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)
         self.hosts.down()
-        append_milestone(
-            self.paths.milestones,
-            Milestone(name="stopped", at_ns=self.clock.now_ns(), detail=detail),
-        )
+        self._note("stopped", detail)
         for node in (*cluster.nodes, *cluster.controllers):
             collect(self.paths.node(node))
         self.reach("collected")

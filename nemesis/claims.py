@@ -58,11 +58,6 @@ class Claims:
                     raise ClusterError(f"fault {holder} has the {aspect} of {each[1]} already")
             self._holders.update(dict.fromkeys(wanted, fault_id))
 
-    def are_free(self, nodes: Iterable[str], aspect: Aspect) -> bool:
-        """Tell whether a claim of an aspect of nodes would be granted now."""
-        with self._lock:
-            return aspect in COMPOSING or not any((aspect, n) in self._holders for n in nodes)
-
     def release(self, fault_id: int) -> None:
         """Give up all that a fault has."""
         with self._lock:

@@ -45,7 +45,7 @@ def _lane(plan: Plan, families: Mapping[str, Sequence[str]], lane: int) -> Itera
     if not dealt:
         return
     kinds = _first_what_is_dealt_here_only(kind_deck(dealt, rng), len(dealt))
-    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
+    targets = Targets(plan, rng)
     at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     while True:
         kind, hold_s = next(kinds), _drawn_hold_s(plan, rng, lane)

@@ -1,12 +1,21 @@
 """What a fault is, and what it works upon."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
-from cluster.protocol import Cluster, ClusterError, Disk, Hosts, Link, ProcessId
+from cluster.protocol import (
+    CanPartition,
+    Cluster,
+    ClusterError,
+    Disk,
+    HasControllers,
+    Hosts,
+    Link,
+    ProcessId,
+)
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
@@ -37,6 +46,26 @@ class Site:
     disk_of: Callable[[str], Disk] | None = None
     controllers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        hosts: Hosts,
+        state_of: Callable[[ProcessId], str | None] | None = None,
+        *,
+        machines: Sequence[str] = (),
+    ) -> Self:
+        """Return the site of a run; `state_of` None: the hosts know."""
+        return cls(
+            cluster=cluster,
+            network=Network(hosts) if isinstance(hosts, CanPartition) else None,
+            state_of=state_of or hosts.state_of,
+            hosts=hosts,
+            disk_of=hosts.disk,
+            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
+            machines=tuple(machines),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

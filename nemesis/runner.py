@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.kafka.configuration import hidden_s
-from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
+from cluster.protocol import Cluster, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
-from nemesis.network import Network
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import roster_of
@@ -87,15 +86,7 @@ class Nemesis:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
         self._kind_of_hosts = plan.hosts
-        network = Network(hosts) if isinstance(hosts, CanPartition) else None
-        self._site = Site(
-            cluster=cluster,
-            network=network,
-            state_of=state_of or hosts.state_of,
-            hosts=hosts,
-            disk_of=hosts.disk,
-            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
-        )
+        self._site = Site.of(cluster, hosts, state_of)
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         book = Book(
@@ -206,8 +197,8 @@ class Nemesis:
         life.begin(stop)
         life.hold(stop)
         limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
-        if not stop.is_set() and life.heal():
-            life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+        if not stop.is_set():
+            self._heals(life, stop, limit_s)
 
     def _run_overlapping(self, started_s: float, stop: Event) -> None:
         all_of([partial(self._run_alone, life, started_s, stop) for life in self._lives], "faults")
@@ -253,12 +244,12 @@ class Nemesis:
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""
         for life in lives:
-            if life.in_force and life.heal():
-                life.confirm_healed(Patience(limit_s=LATE_LIMIT_S, stop=stop))
+            if life.in_force:
+                self._heals(life, stop, LATE_LIMIT_S)
 
     def _nodes_hit(self) -> set[str]:
         taking = [life for life in self._lives if life.takes and life.in_force]
         return {node for life in taking for node in life.row.targets}
 
-    def _heals(self, life: Life, stop: Event) -> bool:
-        return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
+    def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
+        return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))

@@ -295,7 +295,7 @@ class _Lane:
 
     def __init__(self, plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int) -> None:
         self.kinds, self.rng, self.round_of = kinds, rng, round_of
-        self.targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
+        self.targets = Targets(plan, rng)
         start_s = rng.uniform(0.4, 0.6) * plan.nemesis_interval_s
         self.at_s = min(start_s, 0.15 * plan.time_limit_s)
         self.over_s: float | None = None

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cluster.protocol import (
-    CanPartition,
     Cluster,
     ClusterError,
-    HasControllers,
     Hosts,
     Link,
     ProcessId,
@@ -27,7 +25,6 @@ from nemesis.kill import Kill
 from nemesis.ledger import Ledger
 from nemesis.life import CONFIRM_LIMIT_S, Book, Life, Named
 from nemesis.log_folders import Place
-from nemesis.network import Network
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker, Patience, Site
@@ -106,16 +103,7 @@ class ScriptedFaults:
         state_of: Callable[[ProcessId], str | None] | None = None,
     ) -> None:
         self._cluster = cluster
-        self._network = Network(hosts) if isinstance(hosts, CanPartition) else None
-        self._site = Site(
-            cluster=cluster,
-            network=self._network,
-            state_of=state_of or hosts.state_of,
-            hosts=hosts,
-            disk_of=hosts.disk,
-            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
-            machines=tuple(machines),
-        )
+        self._site = Site.of(cluster, hosts, state_of, machines=machines)
         self._clock, self._seed = clock, seed
         self._ledger, self._rows = Ledger(paths.ledger), FaultRows(paths.live)
         self._started_s = stopwatch_s()
@@ -239,7 +227,8 @@ class ScriptedFaults:
 
     def deaf_to(self, node: str) -> tuple[str, ...]:
         """Return the machines whose packets do not reach a node, because of cuts."""
-        cut = self._network.cut_links() if self._network else frozenset()
+        network = self._site.network
+        cut = network.cut_links() if network else frozenset()
         return tuple(sorted(sender for sender, receiver in cut if receiver == node))
 
     def _take_down(self, kind: str, node: str, make: FaultMaker, *, wait: bool = True) -> _Scripted:

@@ -94,21 +94,16 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 
 
 def print_verdict(
-    verdict: Verdict | None,
-    console: Console,
-    *,
-    alive: bool = False,
-    names: Callable[[str], str] = str,
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
     """Print a verdict: the sentence, its witness, and a table of anomalies.
 
     Args:
         verdict: None: the run was not judged.
         console: Where to.
-        alive: The run is still under way.
         names: Puts the run's short names into a sentence.
     """
-    head = headline(verdict, alive=alive)
+    head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone, names=names)

@@ -10,17 +10,15 @@ from random import Random
 
 from results.record.plan import Plan
 from workloads.allotment import Allotment
-from workloads.assigning import Assigner
 from workloads.pacing import Recurring
-from workloads.protocol import Crash, Key, Observed, Op, Poll, Send, Workload
+from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
+from workloads.readers import Readers
 
 MEAN_SURGE_S = 4.0
 """From one surge to the next, on average: shorter than most faults last, and longer than some."""
 SURGE_SHARE = 0.9
 """Of the sends: the others keep all partitions alive."""
 SEND_SHARE = 0.5
-MEAN_CRASH_S = 8.0
-MEAN_REASSIGN_S = 3.0
 POLL_LIMIT = 2000
 
 
@@ -40,21 +38,14 @@ class SurgeGenerator:
         # A partition without a leader must not hold up every process: those that are left read.
         self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 2)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
-        self._assigner = Assigner(plan, self._random)
-        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
-        self._reassign = Recurring(self._random, mean_s=MEAN_REASSIGN_S)
+        self._readers = Readers(plan, self._random)
         self._turn = Recurring(self._random, mean_s=MEAN_SURGE_S)
         self._crowded: Key = self._random.choice(self._keys)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, send or poll."""
-        self._assigner.note(observed.positions)
-        if not observed.assigned:
-            return self._assigner.assign(observed, kept=())
-        if self._crash.due(observed.now_ns):
-            return Crash()
-        if self._reassign.due(observed.now_ns):
-            return self._assigner.assign(observed, kept=observed.positions)
+        if (due := self._readers.due(observed)) is not None:
+            return due
         if self._turn.due(observed.now_ns):
             self._crowded = self._random.choice(self._keys)
         send = self._random.random() < SEND_SHARE

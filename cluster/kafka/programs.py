@@ -137,16 +137,7 @@ class ReferencePrograms:
 
 
 def programs_of(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
-    """Return what servers are: never another system than the one that the record will name.
-
-    Args:
-        plan: What decides the run.
-        distribution: The Kafka to run; None if the plan's system is the reference cluster.
-        java: The Java to run it with; None, too.
-
-    Raises:
-        ValueError: The plan's system is another one than what was given to run.
-    """
+    """Return what servers are: never another system than the one that the record will name."""
     if plan.is_reference and distribution is None and java is None:
         return ReferencePrograms()
     if plan.is_reference or distribution is None or java is None:

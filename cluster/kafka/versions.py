@@ -66,12 +66,6 @@ def jars_of_tools(numbers: Numbers) -> tuple[str, ...]:
     return (f"org.apache.kafka:kafka-tools:{version}",) if numbers >= (4, 3) else ()
 
 
-def dump_class(numbers: Numbers) -> str:
-    """Return the class of DumpLogSegments."""
-    package = "org.apache.kafka" if numbers >= (4, 3) else "kafka"
-    return f"{package}.tools.DumpLogSegments"
-
-
 def java_properties(numbers: Numbers) -> tuple[str, ...]:
     """Return the properties of Java that a version needs to run on a newer one."""
     if numbers >= (3,):

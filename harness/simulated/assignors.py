@@ -1,31 +1,22 @@
 """How a group's leader deals partitions: range, round robin, and cooperative and sticky.
 
-What members tell of themselves, and what they are given, are the bytes of Kafka's consumer protocol
-(https://kafka.apache.org/protocol, ConsumerProtocolSubscription and ConsumerProtocolAssignment).
+What members tell of themselves, and what they are given, are bytes that no broker reads: here they
+hold what Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment do, as MessagePack.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from io import BytesIO
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from kio.schema.consumer_protocol_assignment.v1.data import ConsumerProtocolAssignment
-from kio.schema.consumer_protocol_assignment.v1.data import TopicPartition as Given
-from kio.schema.consumer_protocol_subscription.v2.data import ConsumerProtocolSubscription
-from kio.schema.consumer_protocol_subscription.v2.data import TopicPartition as Owned
-from kio.schema.types import TopicName
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32
+from msgspec import Struct
+from msgspec.msgpack import decode, encode
 
 from workloads.protocol import Key
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
-_VERSION_BYTES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(Struct, frozen=True, kw_only=True):
     """What a member tells the group.
 
     Attributes:
@@ -43,47 +34,19 @@ Members = Mapping[str, Subscription]
 """By member id."""
 
 
-def packed_subscription(told: Subscription) -> bytes:
-    """Return a subscription as members send it."""
-    entity = ConsumerProtocolSubscription(
-        topics=told.topics,
-        owned_partitions=tuple(
-            Owned(topic=TopicName(topic), partitions=tuple(map(i32, parts)))
-            for topic, parts in _by_topic(told.owned).items()
-        ),
-        generation_id=i32(told.generation),
-    )
-    buffer = BytesIO()
-    entity_writer(ConsumerProtocolSubscription)(buffer, entity)
-    return (2).to_bytes(_VERSION_BYTES, "big") + buffer.getvalue()
+def packed(told: Subscription | Sequence[Key]) -> bytes:
+    """Return what a member sends, or the partitions that it is sent."""
+    return encode(told)
 
 
 def subscription(data: bytes) -> Subscription:
     """Return what a member of this kind sent."""
-    read, _ = entity_reader(ConsumerProtocolSubscription)(data, _VERSION_BYTES)
-    owned = tuple((str(it.topic), int(n)) for it in read.owned_partitions for n in it.partitions)
-    return Subscription(topics=read.topics, owned=owned, generation=int(read.generation_id))
-
-
-def packed_assignment(keys: Iterable[Key]) -> bytes:
-    """Return partitions as a leader sends them to a member."""
-    entity = ConsumerProtocolAssignment(
-        assigned_partitions=tuple(
-            Given(topic=TopicName(topic), partitions=tuple(map(i32, parts)))
-            for topic, parts in _by_topic(keys).items()
-        )
-    )
-    buffer = BytesIO()
-    entity_writer(ConsumerProtocolAssignment)(buffer, entity)
-    return (1).to_bytes(_VERSION_BYTES, "big") + buffer.getvalue()
+    return decode(data, type=Subscription)
 
 
 def assignment(data: bytes) -> list[Key]:
     """Return the partitions that a member was sent; no bytes: none."""
-    if not data:
-        return []
-    read, _ = entity_reader(ConsumerProtocolAssignment)(data, _VERSION_BYTES)
-    return [(str(it.topic), int(n)) for it in read.assigned_partitions for n in it.partitions]
+    return decode(data, type=list[Key]) if data else []
 
 
 def dealt(assignor: str, members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
@@ -173,10 +136,3 @@ def _all_keys(members: Members, partitions: Mapping[str, int]) -> list[Key]:
 
 def _topics(members: Members) -> list[str]:
     return sorted({topic for told in members.values() for topic in told.topics})
-
-
-def _by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, part in keys:
-        found.setdefault(topic, []).append(part)
-    return found

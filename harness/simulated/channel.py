@@ -5,6 +5,7 @@ with one, as `cluster.reference.wire.apis` has it for connections of all other c
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from kio.static.protocol import RequestPayload
@@ -16,11 +17,12 @@ from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK
 from cluster.reference.simulator.process import Process
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
+from harness.simulated.asking import WORK
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S
+from results.record.runtime import Event as WaitedFor
 from results.record.runtime import new_event
 
-_WORK = "work"
 _KEPT_QUESTIONS = 8
 
 
@@ -61,7 +63,7 @@ class SimulatedChannel:
         """Send what is no request, and wait until the broker hangs up; return its name for us."""
         asker, process = self._opened()
         came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
-        process.wake(_WORK)
+        process.wake(WORK)
         over = process.outgoing[self._to]
         came.event.wait()
         self.close()
@@ -96,27 +98,24 @@ class SimulatedChannel:
     def _sent(self, message: object, timeout_s: float) -> object | None:
         asker, process = self._opened()
         came = asker.put(message, timeout_ns=_ns(timeout_s))
-        process.wake(_WORK)
+        process.wake(WORK)
         came.event.wait()
         return came.message
 
     def _opened(self) -> "tuple[_Asker, Process]":
         if self._asker is None or self._own is None:
-            self._asker = _Asker(self._to)
-            self._own = self._machines.start(self._asker)
+            self._asker, self._own = self._machines.start(lambda _wake: _Asker(self._to))
         process = self._own.process
         assert process is not None, "nobody ends it but `close`"
         return self._asker, process
 
 
+@dataclass(slots=True, eq=False)
 class _Coming:
     """An answer that is waited for; None: none came in time."""
 
-    __slots__ = ("event", "message")
-
-    def __init__(self) -> None:
-        self.event = new_event()
-        self.message: object | None = None
+    event: WaitedFor = field(default_factory=new_event)
+    message: object | None = None
 
 
 class _Asker:

@@ -5,17 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from cluster.reference.machine import Answered, Effect, Event, Fired, SetTimer
+from cluster.reference.machine import Answered, Effect, Event, Fired, timer
+from harness.simulated.asking import Questions
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.membership import LEAVE_NS, SERVED_NS, GroupSettings, Membership
-from harness.simulated.wishes import CommitWish, Ended, FetchWish, Wish
+from harness.simulated.wishes import Commit, Fetch, Wish
 from results.record.clock import NS_PER_S
 from results.record.runtime import new_event
 from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
 
-_SERVED = "group"
+_SERVED = timer("group", SERVED_NS)
 TIMED_OUT = "_TIMED_OUT: Local: Timed out"
 
 
@@ -38,22 +39,23 @@ class MemberMachine:
     ) -> None:
         numbers = count(1)
         self.settings, self.wake = settings, wake
-        self.reader = Consumer(leaders, wake=wake, numbers=numbers, restarts=True)
-        self.membership = Membership(settings, leaders, numbers)
+        self._questions = Questions(numbers)
+        self.reader = Consumer(leaders, wake=wake, questions=Questions(numbers), restarts=True)
+        self.membership = Membership(settings, leaders, self._questions)
         self.news = new_event()
 
     def start(self, now: int) -> Sequence[Effect]:
         """Begin."""
-        return [*self.reader.start(now), *self.reader.refreshed(now), _served()]
+        return [*self.reader.start(now), *self.reader.refreshed(now), _SERVED]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
         """Take an event."""
         match event:
-            case Answered(request=number, message=message) if self.membership.takes(number):
-                self.membership.answered(now, number, message)
+            case Answered(request=number, message=message) if self._questions.has(number):
+                self._questions.answered(now, number, message)
                 out = self.membership.work(now)
             case Fired(timer="group"):
-                out = [*self.membership.work(now), _served()]
+                out = [*self.membership.work(now), _SERVED]
             case Fired(timer="work"):
                 out = [*self.membership.work(now), *self.reader.on(now, event)]
             case Answered() | Fired():
@@ -107,7 +109,7 @@ class SimulatedGroupClient:
         self._machine.reader.add({key: at for key, at in starts.items() if at is not None})
         unknown = tuple(key for key, at in starts.items() if at is None)
         if unknown:
-            self._want(FetchWish(keys=unknown, ended=self._place))
+            self._want(Wish(what=Fetch(keys=unknown), ended=self._place))
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
         """Ask what the group has committed.
@@ -117,7 +119,7 @@ class SimulatedGroupClient:
         """
         if not keys:
             return []
-        return self._granted(lambda ended: FetchWish(keys=tuple(keys), ended=ended), timeout_s)
+        return self._granted(Fetch(keys=tuple(keys)), timeout_s)
 
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
@@ -127,23 +129,16 @@ class SimulatedGroupClient:
         Raises:
             GroupError: It failed as a whole.
         """
-
-        def wish(ended: Ended) -> CommitWish:
-            return CommitWish(
-                positions=dict(positions),
-                metadata=metadata,
-                patience_ns=self._machine.settings.session_ns,
-                ended=ended,
-            )
-
+        patience_ns = self._machine.settings.session_ns
+        what = Commit(positions=dict(positions), metadata=metadata, patience_ns=patience_ns)
         if wait:
-            return self._granted(wish, None)
+            return self._granted(what, None)
 
         def hear(error: str | None, answers: Sequence[Answer]) -> None:
             alike = [Answer(key=key, metadata=metadata) for key in positions]
             self._heard.append((error, answers or alike))
 
-        self._want(wish(hear))
+        self._want(Wish(what=what, ended=hear))
         return []
 
     def membership(self) -> object:
@@ -189,14 +184,14 @@ class SimulatedGroupClient:
         wanted = [key for key in good if machine.membership.owns(key)]
         machine.reader.add({key: good[key] for key in wanted if not machine.reader.reads(key)})
 
-    def _granted(self, wish: Callable[[Ended], Wish], timeout_s: float | None) -> Sequence[Answer]:
+    def _granted(self, what: Commit | Fetch, timeout_s: float | None) -> Sequence[Answer]:
         came, over = list[tuple[str | None, Sequence[Answer]]](), new_event()
 
         def ended(error: str | None, answers: Sequence[Answer]) -> None:
             came.append((error, answers))
             over.set()
 
-        wanted = wish(ended)
+        wanted = Wish(what=what, ended=ended)
         self._want(wanted)
         if not over.wait(timeout_s):
             self._machine.membership.forget(wanted)
@@ -209,7 +204,3 @@ class SimulatedGroupClient:
     def _want(self, wish: Wish) -> None:
         self._machine.membership.want(wish)
         self._machine.wake()
-
-
-def _served() -> SetTimer:
-    return SetTimer(timer=_SERVED, after_ns=SERVED_NS, at_most_ns=SERVED_NS)

@@ -5,7 +5,7 @@ member asks for its id), KIP-429 (cooperative rebalances).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Self
 
 from kio.schema.errors import ErrorCode
 
-from cluster.reference.machine import Effect, Request
+from cluster.reference.machine import Effect
 from cluster.reference.messages.clients import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -27,17 +27,11 @@ from cluster.reference.messages.clients import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from harness.simulated.assignors import (
-    Subscription,
-    assignment,
-    dealt,
-    packed_assignment,
-    packed_subscription,
-    subscription,
-)
+from harness.simulated.asking import ANSWERED_NS, BACKOFF_NS, MS, Questions, Taker
+from harness.simulated.assignors import Subscription, assignment, dealt, packed, subscription
 from harness.simulated.honoured import HEARTBEAT, POLL, SESSION, STRATEGY
 from harness.simulated.leaders import Leaders
-from harness.simulated.wishes import ELSEWHERE, LATER, MS, NO_COORDINATOR, Identity, Wish
+from harness.simulated.wishes import ELSEWHERE, LATER, NO_COORDINATOR, Identity, Wish
 from results.record.plan import Plan
 from workloads.clients.settings import is_incremental, member_settings
 from workloads.protocol import Key
@@ -47,8 +41,6 @@ SERVED_NS = 250 * MS
 _LOOK_NS = 500 * MS
 _JOIN_NS = 1000 * MS
 """Between two tries, as librdkafka's."""
-_REST_NS = 100 * MS
-_REQUEST_NS = 10_000 * MS
 _GRACE_NS = 3000 * MS
 LEAVE_NS = 5000 * MS
 POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exceeded"
@@ -113,7 +105,7 @@ class Membership:
     Args:
         settings: Its own.
         leaders: Who leads; also brokers to ask, and how many partitions there are.
-        numbers: Of its requests.
+        questions: Its own.
 
     Attributes:
         events: What the application has to be told; whoever tells it calls `told`, and when there
@@ -122,8 +114,8 @@ class Membership:
         polled: Set by whoever polls.
     """
 
-    def __init__(self, settings: GroupSettings, leaders: Leaders, numbers: Iterator[int]) -> None:
-        self._settings, self._leaders, self._numbers = settings, leaders, numbers
+    def __init__(self, settings: GroupSettings, leaders: Leaders, questions: Questions) -> None:
+        self._settings, self._leaders, self._questions = settings, leaders, questions
         self.events: deque[Dealt] = deque()
         self.error: str | None = None
         self.polled = True
@@ -137,7 +129,6 @@ class Membership:
         self._looks_ns = self._joins_ns = self._beats_ns = self._heard_ns = self._polled_ns = 0
         self._beating = False
         self._wishes: list[Wish] = []
-        self._asked: dict[int, Callable[[int, object], None]] = {}
         self._out: list[Effect] = []
 
     def subscribe(self, topics: Sequence[str]) -> None:
@@ -186,14 +177,6 @@ class Membership:
         self._say_goodbye(lambda _now, _message: left())
         return True
 
-    def takes(self, number: int) -> bool:
-        """Tell whether a request is this one's."""
-        return number in self._asked
-
-    def answered(self, now: int, number: int, message: object) -> None:
-        """Take an answer."""
-        self._asked.pop(number)(now, message)
-
     def work(self, now: int) -> list[Effect]:
         """Do what is due."""
         if self.polled:
@@ -228,12 +211,10 @@ class Membership:
         if wanted and now >= self._looks_ns:
             self._looks_ns = now + _LOOK_NS
             question = FindCoordinatorRequest(key=self._settings.group)
-            self._ask(self._leaders.someone(), question, self._found)
+            self._out.append(self._questions.ask(self._leaders.someone(), question, self._found))
 
-    def _found(self, now: int, message: object) -> None:
-        del now
-        if _error(message, FindCoordinatorResponse) is ErrorCode.none:
-            assert isinstance(message, FindCoordinatorResponse), "others are errors"
+    def _found(self, _now: int, message: object) -> None:
+        if isinstance(message, FindCoordinatorResponse) and message.error_code is ErrorCode.none:
             self._coordinator = message.node_id
 
     def _join(self, now: int) -> None:
@@ -247,7 +228,7 @@ class Membership:
             owned=tuple(self._owned) if self._incremental else (),
             generation=self._generation,
         )
-        settings, metadata = self._settings, packed_subscription(told)
+        settings, metadata = self._settings, packed(told)
         question = JoinGroupRequest(
             group_id=settings.group,
             session_timeout_ms=settings.session_ns // MS,
@@ -262,7 +243,7 @@ class Membership:
             names_itself=True,
         )
         limit_ns = settings.poll_ns + _GRACE_NS
-        self._ask_coordinator(question, partial(self._joined, self._try), limit_ns)
+        self._ask(question, partial(self._joined, self._try), limit_ns)
 
     def _joined(self, number: int, now: int, message: object) -> None:
         if number != self._try or self._stage is not Stage.JOINING:
@@ -282,13 +263,13 @@ class Membership:
             assignments=self._dealt(message) if message.leader == self._member else (),
         )
         limit_ns = self._settings.session_ns + _GRACE_NS
-        self._ask_coordinator(question, partial(self._synced, number), limit_ns)
+        self._ask(question, partial(self._synced, number), limit_ns)
 
     def _dealt(self, told: JoinGroupResponse) -> tuple[SyncGroupRequestAssignment, ...]:
         members = {each.member_id: subscription(each.metadata) for each in told.members}
         given = dealt(told.protocol_name or "", members, self._leaders.partitions)
         return tuple(
-            SyncGroupRequestAssignment(member_id=member, assignment=packed_assignment(keys))
+            SyncGroupRequestAssignment(member_id=member, assignment=packed(keys))
             for member, keys in given.items()
         )
 
@@ -324,7 +305,7 @@ class Membership:
             group_id=self._settings.group, generation_id=self._generation, member_id=self._member
         )
         limit_ns = self._settings.session_ns
-        self._ask_coordinator(question, partial(self._beaten, self._try), limit_ns)
+        self._ask(question, partial(self._beaten, self._try), limit_ns)
 
     def _beaten(self, number: int, now: int, message: object) -> None:
         self._beating = False
@@ -381,37 +362,24 @@ class Membership:
         for wish in self._wishes:
             if not wish.asked and wish.rests_until_ns <= now:
                 wish.asked = True
-                self._ask_coordinator(wish.question(name), partial(self._granted, wish))
+                self._ask(wish.what.question(name), partial(self._granted, wish))
 
     def _granted(self, wish: Wish, now: int, message: object) -> None:
-        wish.asked, wish.rests_until_ns = False, now + _REST_NS
+        wish.asked, wish.rests_until_ns = False, now + BACKOFF_NS
         waited = wish.until_ns is not None
         error = wish.answered(now, message)
         self._note(error)
         if error not in LATER or waited:
             self.forget(wish)
 
-    def _say_goodbye(self, left: Callable[[int, object], None]) -> None:
+    def _say_goodbye(self, left: Taker) -> None:
         if self._member and self._coordinator is not None:
             question = LeaveGroupRequest(group_id=self._settings.group, member_id=self._member)
-            self._ask_coordinator(question, left, LEAVE_NS)
+            self._ask(question, left, LEAVE_NS)
 
-    def _ask_coordinator(
-        self, message: object, answered: Callable[[int, object], None], limit_ns: int = _REQUEST_NS
-    ) -> None:
+    def _ask(self, message: object, taker: Taker, limit_ns: int = ANSWERED_NS) -> None:
         assert self._coordinator is not None, "it was looked for"
-        self._ask(self._coordinator, message, answered, limit_ns)
-
-    def _ask(
-        self,
-        to: int,
-        message: object,
-        answered: Callable[[int, object], None],
-        limit_ns: int = _REQUEST_NS,
-    ) -> None:
-        number = next(self._numbers)
-        self._asked[number] = answered
-        self._out.append(Request(number=number, to=to, message=message, timeout_ns=limit_ns))
+        self._out.append(self._questions.ask(self._coordinator, message, taker, limit_ns))
 
 
 _STRANGER = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation,

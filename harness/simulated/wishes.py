@@ -3,9 +3,9 @@
 A wish waits for a coordinator, and is asked again where the answer may come from another one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -21,7 +21,7 @@ from cluster.reference.messages.clients import (
 from workloads.member import Answer
 from workloads.protocol import Key
 
-MS = 1_000_000
+T = TypeVar("T")
 ELSEWHERE = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available,
                        ErrorCode.network_exception})  # fmt: skip
 """The coordinator must be looked for."""
@@ -41,137 +41,86 @@ class Identity:
     generation: int
 
 
-class Wish(Protocol):
-    """A question that is asked until it has an answer, or has waited for too long.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Have positions committed.
 
     Attributes:
-        asked: Whether an answer is on its way.
-        until_ns: When it is given up; None: never by itself.
-        rests_until_ns: Not asked again before.
+        positions: Which.
+        metadata: What each commit carries.
+        patience_ns: How long it is asked again after a first try, as librdkafka does.
     """
-
-    asked: bool
-    until_ns: int | None
-    rests_until_ns: int
-
-    @property
-    def ended(self) -> Ended:
-        """What is told how it ended, once."""
-
-    def question(self, identity: Identity) -> object:
-        """Return what is asked."""
-
-    def waits(self, now: int) -> None:
-        """Note that there is no coordinator to ask."""
-
-    def answered(self, now: int, message: object) -> ErrorCode:
-        """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class CommitWish:
-    """Commits positions; waits for a coordinator once, for a session's time, as librdkafka does."""
 
     positions: Mapping[Key, int]
     metadata: str
     patience_ns: int
-    ended: Ended
-    asked: bool = False
-    until_ns: int | None = None
-    rests_until_ns: int = 0
 
     def question(self, identity: Identity) -> OffsetCommitRequest:
         """Return what is asked; in the name that its member has by now."""
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (topic, part), offset in self.positions.items():
-            each = OffsetCommitRequestPartition(
-                partition_index=part, committed_offset=offset, committed_metadata=self.metadata
+        parts = _by_topic(
+            (
+                topic,
+                OffsetCommitRequestPartition(
+                    partition_index=part, committed_offset=offset, committed_metadata=self.metadata
+                ),
             )
-            topics.setdefault(topic, []).append(each)
+            for (topic, part), offset in self.positions.items()
+        )
         return OffsetCommitRequest(
             group_id=identity.group,
             generation_id_or_member_epoch=identity.generation,
             member_id=identity.member,
             topics=tuple(
-                OffsetCommitRequestTopic(name=name, partitions=tuple(parts))
-                for name, parts in topics.items()
+                OffsetCommitRequestTopic(name=name, partitions=those) for name, those in parts
             ),
         )
 
-    def waits(self, now: int) -> None:
-        """Wait for a session's time, counted from the first time that there is none."""
-        if self.until_ns is None:
-            self.until_ns = now + self.patience_ns
-
-    def answered(self, now: int, message: object) -> ErrorCode:
-        """Take an answer."""
+    def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
+        """Return an answer's error as a whole, and what it says of each partition."""
         if not isinstance(message, OffsetCommitResponse):
-            return self._deferred(now, ErrorCode.network_exception)
+            return ErrorCode.network_exception, ()
         errors = {
             (topic.name, each.partition_index): each.error_code
             for topic in message.topics
             for each in topic.partitions
         }
-        later = next((error for error in errors.values() if error in LATER), None)
-        if later is not None:
-            return self._deferred(now, later)
-        self.ended(None, [self._answer(key, error) for key, error in errors.items()])
-        return ErrorCode.none
-
-    def _deferred(self, now: int, error: ErrorCode) -> ErrorCode:
-        if self.until_ns is None:
-            self.waits(now)
-        else:
-            self.ended(None, [self._answer(key, error) for key in self.positions])
-        return error
-
-    def _answer(self, key: Key, error: ErrorCode) -> Answer:
-        return Answer(key=key, metadata=self.metadata, error=error_name(error))
+        later = next((error for error in errors.values() if error in LATER), ErrorCode.none)
+        answers = [
+            Answer(key=key, metadata=self.metadata, error=error_name(error))
+            for key, error in errors.items()
+        ]
+        return later, answers
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class FetchWish:
-    """Asks what the group has committed, for as long as somebody wants to know."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """Be told what the group has committed; asked again until nobody wants to know any more."""
 
     keys: Sequence[Key]
-    ended: Ended
-    asked: bool = False
-    until_ns: int | None = None
-    rests_until_ns: int = 0
-    answers: dict[Key, Answer] = field(default_factory=dict)
+    patience_ns: ClassVar[None] = None
 
     def question(self, identity: Identity) -> OffsetFetchRequest:
         """Return what is asked."""
-        topics: dict[str, list[int]] = {}
-        for topic, part in self.keys:
-            topics.setdefault(topic, []).append(part)
         return OffsetFetchRequest(
             group_id=identity.group,
             topics=tuple(
-                OffsetFetchRequestTopic(name=name, partition_indexes=tuple(parts))
-                for name, parts in topics.items()
+                OffsetFetchRequestTopic(name=name, partition_indexes=those)
+                for name, those in _by_topic(self.keys)
             ),
         )
 
-    def waits(self, now: int) -> None:
-        """Wait for as long as it takes: whoever wants to know has a limit, or none."""
-
-    def answered(self, now: int, message: object) -> ErrorCode:
-        """Take an answer."""
-        del now
+    def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
+        """Return an answer's error as a whole, and what it says of each partition."""
         if not isinstance(message, OffsetFetchResponse):
-            return ErrorCode.network_exception
-        if message.error_code in LATER:
-            return message.error_code
+            return ErrorCode.network_exception, ()
         if message.error_code is not ErrorCode.none:
-            self.ended(error_name(message.error_code), ())
-            return ErrorCode.none
+            return message.error_code, ()
         found = {
             (topic.name, each.partition_index): each
             for topic in message.topics
             for each in topic.partitions
         }
-        answers = [
+        return ErrorCode.none, [
             Answer(
                 key=key,
                 offset=each.committed_offset if each.committed_offset >= 0 else None,
@@ -180,8 +129,39 @@ class FetchWish:
             )
             for key, each in ((key, found[key]) for key in self.keys)
         ]
-        self.ended(None, answers)
-        return ErrorCode.none
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Wish:
+    """A question that is asked until it has an answer, or has waited for too long.
+
+    Attributes:
+        what: The question.
+        ended: Is told how it ended, once.
+        asked: Whether an answer is on its way.
+        until_ns: When it is given up; None: never by itself.
+        rests_until_ns: Not asked again before.
+    """
+
+    what: Commit | Fetch
+    ended: Ended
+    asked: bool = False
+    until_ns: int | None = None
+    rests_until_ns: int = 0
+
+    def waits(self, now: int) -> None:
+        """Wait for a coordinator as long as `what` does, from the first time that there is none."""
+        if self.until_ns is None and self.what.patience_ns is not None:
+            self.until_ns = now + self.what.patience_ns
+
+    def answered(self, now: int, message: object) -> ErrorCode:
+        """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
+        error, answers = self.what.read(message)
+        if error in LATER and self.until_ns is None:
+            self.waits(now)
+            return error
+        self.ended(error_name(error), answers)
+        return error if error in LATER else ErrorCode.none
 
 
 def error_name(error: ErrorCode) -> str | None:
@@ -189,3 +169,10 @@ def error_name(error: ErrorCode) -> str | None:
     if error is ErrorCode.network_exception:
         return "_TRANSPORT: Local: Broker transport failure"
     return None if error is ErrorCode.none else f"{error.name.upper()}: from the broker"
+
+
+def _by_topic(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, tuple[T, ...]]]:
+    grouped: dict[str, list[T]] = {}
+    for topic, each in pairs:
+        grouped.setdefault(topic, []).append(each)
+    return ((topic, tuple(those)) for topic, those in grouped.items())

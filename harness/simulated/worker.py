@@ -1,74 +1,36 @@
 """A worker in virtual time, and the machines that its clients live on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cluster.nodes import node_id
-from cluster.reference.machine import Effect, Machine
-from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.machine import Machine
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import VirtualTask
+from harness.simulated.asking import WORK
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
 from harness.simulated.member import MemberMachine, SimulatedGroupClient
 from harness.simulated.membership import GroupSettings
-from harness.simulated.producer import WORK, Done, Producer
-from harness.simulated.waiting import WaitingReader, WaitingSender
-from results.record.clock import RunClock, pause_until, stopwatch_s
-from results.record.contents import message_payload
+from harness.simulated.producer import Producer
+from results.record.clock import RunClock, stopwatch_s
 from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.runtime import start
 from workloads.crew import Clients
 from workloads.fleet import Told
 from workloads.member import GroupClient, GroupMember
-from workloads.protocol import LoneSender, Reader, Send
+from workloads.protocol import Reader
 from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
+M = TypeVar("M", bound=Machine)
 FLUSH_S = 0.5
 """Nobody kills these workers, and a flush costs as much as a hundred messages."""
 MOST_MACHINES = 1_000_000
 """Of each that makes clients."""
-
-
-class _NoFiles:
-    """A client's machine keeps nothing."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"a client wants to write {effect}")
-
-
-@dataclass(slots=True, eq=False)
-class _Door:
-    """How calls from outside reach a machine that is made later."""
-
-    host: Host | None = None
-
-    def wake(self) -> None:
-        if self.host is not None and self.host.process is not None:
-            self.host.process.wake(WORK)
-
-
-class _Sender:
-    """The producer as its crew sees it: results come at once, and serving is a pause."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self.fatal = False
-
-    def send(self, op: Send, done: Done) -> None:
-        self._producer.send(op, done)
-
-    def serve(self, timeout_s: float) -> None:
-        """Let virtual time pass."""
-        if timeout_s > 0:
-            pause_until(stopwatch_s() + timeout_s)
-
-    def waiting(self) -> int:
-        return self._producer.waiting
 
 
 class ClientHosts:
@@ -88,40 +50,51 @@ class ClientHosts:
         self._first, self._made = first * MOST_MACHINES, 0
         self._there: dict[int, Host] = {}
 
-    def producer(self) -> Producer:
-        """Start a producer on a machine of its own."""
-        return self._producer()[0]
+    def producer(self, *, lone: bool = False) -> Producer:
+        """Start a producer, which ends when it is closed."""
+        plan, agenda = self._plan, self._simulation.agenda
+
+        def make(wake: Callable[[], None]) -> Producer:
+            leaders = self._leaders()
+            return Producer(plan, leaders, wake=wake, clock=lambda: agenda.now, lone=lone)
+
+        made, host = self.start(make)
+        made.end = partial(self.end, host)
+        return made
 
     def reader(self, process: int) -> Consumer:
         """Start a consumer, which ends when it is closed."""
         del process
-        door = _Door()
-        made = Consumer(self._leaders(), wake=door.wake)
-        host = door.host = self._start(made)
-        made.end = lambda: self.end(host)
+        made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
+        made.end = partial(self.end, host)
         return made
-
-    def lone_sender(self) -> LoneSender:
-        """Start a producer of messages with names for code that waits; its close ends it."""
-        made, host = self._producer(message_payload)
-        return WaitingSender(made, lambda: self.end(host))
-
-    def lone_reader(self, process: int) -> Reader:
-        """Start a consumer for code that waits; its close ends it."""
-        return WaitingReader(self.reader(process))
 
     def member(self, process: int, group: str) -> GroupClient:
         """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
-        door = _Door()
-        machine = MemberMachine(
-            self._leaders(), wake=door.wake, settings=GroupSettings.of(self._plan, process, group)
+        settings = GroupSettings.of(self._plan, process, group)
+        machine, host = self.start(
+            lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
         )
-        host = door.host = self._start(machine)
-        return SimulatedGroupClient(machine, end=lambda: self.end(host))
+        return SimulatedGroupClient(machine, end=partial(self.end, host))
 
-    def start(self, machine: Machine) -> Host:
-        """Start another sort of client."""
-        return self._start(machine)
+    def start(self, make: Callable[[Callable[[], None]], M]) -> tuple[M, Host]:
+        """Start a client on a machine of its own.
+
+        Args:
+            make: Makes it, given what wakes it from outside.
+        """
+        number = self._made + 1
+        host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
+
+        def wake() -> None:
+            if host.process is not None:
+                host.process.wake(WORK)
+
+        made = make(wake)
+        self._made = number
+        self._there[host.id] = host
+        host.start()
+        return made, host
 
     def end(self, host: Host) -> None:
         """End a client. Idempotent."""
@@ -134,28 +107,8 @@ class ClientHosts:
         for host in list(self._there.values()):
             self.end(host)
 
-    def _producer(self, payload: Callable[[int], bytes] | None = None) -> tuple[Producer, Host]:
-        door = _Door()
-        plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(
-            plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now, payload=payload
-        )
-        door.host = self._start(made)
-        return made, door.host
-
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)
-
-    def _start(self, machine: Machine) -> Host:
-        self._made += 1
-
-        def boot(_disk: SimulatedDisk) -> Booted:
-            return Booted(machine=machine, storage=_NoFiles())
-
-        host = self._simulation.add(-(self._first + self._made), boot)
-        self._there[host.id] = host
-        host.start()
-        return host
 
 
 class SimulatedWorker:
@@ -232,7 +185,7 @@ class SimulatedWorker:
                 return hosts.reader(process)
             return GroupMember(hosts.member(process, group), group=group, clock=clock)
 
-        return Clients(reader=reader, sender=lambda: _Sender(hosts.producer()))
+        return Clients(reader=reader, sender=hosts.producer)
 
 
 def numbers_of(bootstrap: str) -> list[int]:

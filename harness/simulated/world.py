@@ -5,15 +5,13 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from uuid import UUID
 
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.programs import SETTINGS, ReferencePrograms
 from cluster.kafka.wire import dialling
 from cluster.nodes import machines, node_id
 from cluster.protocol import Hosts
-from cluster.reference.log.checkpoints import kafka_id
-from cluster.reference.process.formatting import META, meta_properties
+from cluster.reference.process.formatting import write_meta
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
@@ -54,19 +52,8 @@ class SimulatedPrograms(ReferencePrograms):
 
     def format(self, folders: Mapping[str, Path]) -> None:
         """Write `meta.properties` into each data folder."""
-        cluster_id = self._drawn_id()
-        for node, folder in folders.items():
-            data = folder / "data"
-            data.mkdir(parents=True)
-            text = meta_properties(
-                node_id(node), cluster_id=cluster_id, directory_id=self._drawn_id()
-            )
-            (data / META).write_text(text, encoding="utf-8")
-
-    def _drawn_id(self) -> str:
-        while (text := kafka_id(UUID(bytes=self._random.randbytes(16), version=4))).startswith("-"):
-            pass
-        return text
+        data = {node_id(node): each / "data" for node, each in folders.items()}
+        write_meta(data, self._random.randbytes)
 
 
 class SimulatedWorld:
@@ -114,7 +101,7 @@ class SimulatedWorld:
 
     def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
         """Return what makes simulated consumers."""
-        return self._clients(plan, bootstrap).lone_reader
+        return self._clients(plan, bootstrap).reader
 
     def script(
         self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
@@ -141,7 +128,10 @@ class SimulatedWorld:
         """
         limit_s = longest_s(self._plan) + story_s
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
-        dial = partial(_dialled, machines)
+
+        def dial(host: str, _port: int) -> SimulatedChannel:  # A machine has one door.
+            return SimulatedChannel(machines, host)
+
         with within(self._tasks), dialling(dial):
             try:
                 self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
@@ -149,7 +139,7 @@ class SimulatedWorld:
                 self._tasks.end()
 
     def _sender(self, plan: Plan, bootstrap: str) -> LoneSender:
-        return self._clients(plan, bootstrap).lone_sender()
+        return self._clients(plan, bootstrap).producer(lone=True)
 
     def _clients(self, plan: Plan, bootstrap: str) -> ClientHosts:
         brokers = numbers_of(bootstrap)
@@ -165,8 +155,3 @@ def longest_s(plan: Plan) -> float:
     phases_s = plan.warmup_s + plan.time_limit_s + budgets.heal_s + budgets.isr_s
     traffic_s = 2 * budgets.unavailable_s + budgets.group_s
     return phases_s + traffic_s + plan.delivery_timeout_s + BESIDES_S
-
-
-def _dialled(machines: ClientHosts, host: str, port: int) -> SimulatedChannel:
-    del port  # A machine has one door.
-    return SimulatedChannel(machines, host)

@@ -75,11 +75,6 @@ class ReplicaWindow:
         return any(not cell.text and not cell.differs for cell in self._cells)
 
     @property
-    def differs_elsewhere(self) -> bool:
-        """Whether a replica lacks what was acknowledged at another offset than the example's."""
-        return any(cell.differs and not cell.here for cell in self._cells)
-
-    @property
     def told_twice(self) -> bool:
         """Whether clients were told of several values at one offset."""
         return any(cell.also for cell in self._cells)

@@ -2,7 +2,7 @@
 
 A stream belongs to one writer (a worker, the observer, the nemesis), so that nobody waits for a
 lock of another process. Rows are buffered as Python tuples or handed over as whole batches, and are
-flushed at least each `FLUSH_INTERVAL_NS` by whoever drives the writer. A stream that was cut by a
+flushed several times a second by whoever drives the writer. A stream that was cut by a
 crash is read up to its last whole message.
 """
 
@@ -20,7 +20,6 @@ from results.record.reading import open_file
 from results.record.runtime import runtime
 from results.record.tables import LIVE
 
-FLUSH_INTERVAL_NS = 100_000_000
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
 MAX_MESSAGE_BYTES = 256 << 20

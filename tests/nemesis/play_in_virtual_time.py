@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from harness.in_process import play_here
+from benchmarks.playing import play_here
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, plan_from
 

@@ -13,8 +13,7 @@ from harness.simulated.assignors import (
     Subscription,
     assignment,
     dealt,
-    packed_assignment,
-    packed_subscription,
+    packed,
     subscription,
 )
 from workloads.protocol import Key
@@ -87,6 +86,6 @@ def test_ranges_are_neighbours_and_cards_are_dealt_in_turn() -> None:
 
 def test_what_is_packed_is_read_again() -> None:
     told = Subscription(topics=("a", "b"), owned=(("a", 1), ("b", 0)), generation=4)
-    assert subscription(packed_subscription(told)) == told
-    assert assignment(packed_assignment([("a", 1), ("b", 0)])) == [("a", 1), ("b", 0)]
+    assert subscription(packed(told)) == told
+    assert assignment(packed([("a", 1), ("b", 0)])) == [("a", 1), ("b", 0)]
     assert assignment(b"") == []

@@ -391,4 +391,4 @@ def test_batches_are_what_readers_of_kafkas_files_read() -> None:
     (batch,) = segment.batches
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 1, 5)
     assert [decode_payload(each.value) for each in records(batch)] == [7, 1 << 40]
-    assert fetched_records(data, offset=1) == [(1, 1 << 40, -1, 0)]
+    assert fetched_records(data, offset=1) == ([(1, 1 << 40, -1, 0)], 2)

@@ -9,17 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.playing import play_here
 from checkers.run import judge_runs
 from cluster.protocol import Ability, UserError
 from cluster.reference.broker.node import Node
 from cluster.reference.bugs import Bug
-from cluster.reference.simulator.invariants import PartitionInvariants, QuorumInvariants
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import TaskError
 from harness.cli.running import run
 from harness.endings import Ending
-from harness.in_process import play_here
 from harness.scenarios.choices import scenario_named, story_values, waits_s
 from harness.simulated.world import SimulatedWorld
 from harness.staging import prepared
@@ -33,6 +32,7 @@ from results.record.runtime import new_event
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
+from tests.reference.invariants import PartitionInvariants, QuorumInvariants
 
 Row = dict[str, Any]
 BUGS = Path(__file__).parents[2] / "benchmarks" / "bugs"

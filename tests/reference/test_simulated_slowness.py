@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.playing import play_here
 from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
 from cluster.hosts.abilities import built_for
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
-from harness.in_process import play_here
 from nemesis.overlaps import LONG, QUICK, deal_overlapping
 from nemesis.registry import KINDS
 from nemesis.schedule import played_families

@@ -13,7 +13,15 @@ from enum import Enum
 from kio.schema.errors import ErrorCode
 
 from cluster.reference.bugs import Bug
-from cluster.reference.machine import Asker, CancelTimer, Effect, Nanoseconds, Reply, SetTimer
+from cluster.reference.machine import (
+    Asker,
+    CancelTimer,
+    Effect,
+    Nanoseconds,
+    Reply,
+    SetTimer,
+    timer,
+)
 from cluster.reference.messages.clients import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -347,18 +355,14 @@ class Group:
         return max((each.rebalance_ns for each in self.members.values()), default=0)
 
     def _session(self, member_id: str, session_ns: Nanoseconds) -> SetTimer:
-        return _timer(self._timer("session", member_id), session_ns)
+        return timer(self._timer("session", member_id), session_ns)
 
     def _rebalance_within(self, within_ns: Nanoseconds) -> SetTimer:
-        return _timer(self._timer("rebalance"), within_ns)
+        return timer(self._timer("rebalance"), within_ns)
 
     def _timer(self, *what: str) -> str:
         # Length first: a name may have any letters.
         return f"group:{len(self.name)}:{self.name}:" + ":".join(what)
-
-
-def _timer(name: str, after_ns: Nanoseconds) -> SetTimer:
-    return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
 
 
 def _refused(asker: Asker, error: ErrorCode, member_id: str) -> Reply:

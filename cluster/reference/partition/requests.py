@@ -274,7 +274,7 @@ class Requests:
         found = []
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
-            if partition is None or partition.offline or partition.leading is None:
+            if partition is None or partition.leading is None:
                 return None
             found.append(partition)
             state, log = partition.state, partition.log
@@ -297,7 +297,6 @@ class Requests:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
             if (
                 partition is None
-                or partition.offline
                 or partition.leading is None
                 or each.fetch_offset != partition.high_watermark
                 or each.current_leader_epoch != partition.state.leader_epoch

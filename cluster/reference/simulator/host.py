@@ -13,6 +13,14 @@ from cluster.reference.simulator.network import Network
 from cluster.reference.simulator.process import Process, Storage, Trace, Watch
 
 
+class NoStorage:
+    """Of a machine that is off, or keeps nothing."""
+
+    def write(self, effect: Effect) -> None:
+        """Refuse: nothing is to be written."""
+        raise AssertionError(f"there is no disk for {effect}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
     """What a start makes of a disk: a machine that knows what is there, and its way to write.
@@ -24,19 +32,12 @@ class Booted:
     """
 
     machine: Machine
-    storage: Storage
+    storage: Storage = field(default_factory=NoStorage)
     said: tuple[str, ...] = ()
 
 
 Boot = Callable[[SimulatedDisk], Booted]
 """Reads a disk and makes a machine of it; what it repairs there it writes itself."""
-
-
-class _NoStorage:
-    """Of a machine that is off."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"nobody runs, and {effect} is to be written")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -69,7 +70,7 @@ class Host:
     neighbour: Callable[[int], "Host"]
     disk: SimulatedDisk = field(default_factory=SimulatedDisk)
     clock: NodeClock = field(default_factory=NodeClock)
-    storage: Storage = field(default_factory=_NoStorage)
+    storage: Storage = field(default_factory=NoStorage)
     incarnation: int = 0
     process: Process | None = None
     powered: bool = True

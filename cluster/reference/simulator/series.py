@@ -1,6 +1,5 @@
 """Series of numbered datagrams over simulated links: what a link does to them, as on real hosts."""
 
-import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -50,13 +49,10 @@ class _Series:
             self._network.probe(self._link, partial(self._arrived, number), size=self._size)
 
     def told(self) -> Measured:
-        first_copies = list(dict.fromkeys(self._numbers))
-        return Measured(
+        return Measured.of(
+            self._numbers,
             sent=len(self._sent_ns),
-            arrived=len(first_copies),
-            copies=len(self._numbers) - len(first_copies),
-            overtaken=sum(one > another for one, another in itertools.pairwise(first_copies)),
-            round_trip_ms=tuple(trip / _NS_PER_MS for _, trip in sorted(self._trips_ns.items())),
+            round_trip_ms=(trip / _NS_PER_MS for _, trip in sorted(self._trips_ns.items())),
             lasted_s=(self._last_ns - self._first_ns) / _NS_PER_S,
         )
 

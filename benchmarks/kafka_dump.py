@@ -17,7 +17,8 @@ from cluster.files.batches import read_segment, records
 from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
-from cluster.kafka.storage import dump_argv
+from cluster.kafka.storage import java_argv
+from cluster.kafka.versions import Numbers, numbers_of
 from cluster.protocol import ClusterError
 
 DUMP_TIMEOUT_S = 120
@@ -79,6 +80,23 @@ def segments_of(run: Path) -> list[Path]:
     patterns = ("nodes/*/data/*-*/*.log", "snapshots/*/*/data/*-*/*.log")
     found = (file for pattern in patterns for file in sorted(run.glob(pattern)))
     return [file for file in found if file.stem.isdecimal()]
+
+
+def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:
+    """Return the command line of Kafka's own reader of segments, DumpLogSegments.
+
+    It prints each batch and each record of the files: the witness of our own readers in tests.
+    """
+    together = replace(distribution, classpath=distribution.classpath + distribution.tools)
+    return java_argv(
+        java,
+        together,
+        _dump_class(numbers_of(distribution.version)),
+        "--files",
+        ",".join(str(file) for file in files),
+        "--deep-iteration",
+        "--print-data-log",
+    )
 
 
 def dump(
@@ -190,6 +208,12 @@ def _record(fields: Mapping[str, str], *, control: bool) -> DumpedRecord:
     )
 
 
+def _dump_class(numbers: Numbers) -> str:
+    """Return the class of DumpLogSegments."""
+    package = "org.apache.kafka" if numbers >= (4, 3) else "kafka"
+    return f"{package}.tools.DumpLogSegments"
+
+
 def _differences(ours: Sequence[DumpedRecord], theirs: Sequence[DumpedRecord]) -> Iterator[str]:
     if len(ours) != len(theirs):
         yield f"{len(ours)} records here, {len(theirs)} there"
@@ -199,7 +223,7 @@ def _differences(ours: Sequence[DumpedRecord], theirs: Sequence[DumpedRecord]) -
 
 def _output(argv: Sequence[str]) -> str:
     try:
-        ended = subprocess.run(  # noqa: S603 - Kafka's own tool
+        ended = subprocess.run(
             argv,
             capture_output=True,
             env=os.environ | JAVA_ENVIRONMENT,

@@ -1,4 +1,4 @@
-"""Makes a small sample out of a stored run: `python -m results.shrink RUN NAME`.
+"""Makes a small sample out of a stored run: `python -m benchmarks.shrink RUN NAME`.
 
 What `check` reads stays: plan, milestones, topics, the tables of the record, statistics; and of a
 scripted run its steps, with the checkpoint files at each. Live streams and segment files go, for
@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from results import samples
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.seal import seal
-from results.samples import SAMPLES
 from results.store import Store
 
 _TEXTS = (
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("run", help="folder, id, or latest")
     parser.add_argument("name", help="of the sample, such as loss-acks-1")
     parser.add_argument("--store", type=Path, default=Path("runs"))
-    parser.add_argument("--samples", type=Path, default=SAMPLES)
+    parser.add_argument("--samples", type=Path, default=_samples())
     arguments = parser.parse_args(argv)
     try:
         run = Store(arguments.store).find(arguments.run)
@@ -162,6 +162,10 @@ def _copy_tables(source: Path, target: Path, scrubber: _Scrubber, *, run_id: str
             elif pa.types.is_string(field.type):
                 table = table.set_column(number, field, scrubber.column(table[field.name]))
         _write_small(table, target / path.name)
+
+
+def _samples() -> Path:
+    return Path(str(samples.__file__)).resolve().parent
 
 
 def _write_small(table: pa.Table, path: Path) -> None:
