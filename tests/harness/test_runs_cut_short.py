@@ -69,6 +69,7 @@ def lend_cache(folder: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.night
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
     lend_cache(user_store)
 

@@ -120,7 +120,7 @@ def suite_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     for night, repeat in zip(NIGHTS, ("loss-acks-1", "valid", "valid"), strict=True):
@@ -139,7 +139,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert causes_of(states[:1])[0].new
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.spark
 def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: Path) -> None:
     """The leader was killed between the verdict and its line in the journal."""
@@ -157,7 +157,7 @@ def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: P
     assert {item.phase for item in state.items.values()} == {Phase.JUDGED}
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
@@ -201,7 +201,7 @@ def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -462,7 +462,7 @@ def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     assert '<error message="' in folder.junit.read_text(encoding="utf-8")
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere: Path) -> None:
     """`/dev/full` refuses what is written, as a terminal does that was hung up."""
     argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]
