@@ -11,14 +11,15 @@ is a record that was dropped from the middle, or a batch that was let past; one 
 written twice. It shows of records without an acknowledgement, too.
 
 What would not prove it: producers without idempotence, which have no sequences; a new producer
-epoch, which begins at 0; a compacted log, from which the cleaner takes records; a broker that was
-set to forget producers sooner than usual, and takes any number of one that it does not know;
-offsets that could not be read. After the highest number 0 follows. A copy that keeps what it should
-have cut off, and goes on with what its leader wrote, has numbers of two histories: no leader stored
-them so. So a copy does not count if another one has the later record behind other ones, unless it
-is that of the leader which wrote it. That the copies differ is `log-divergence`, where they must
-agree; before Kafka 2.0 followers could keep such records (KIP-101, KIP-279). If all copies that are
-left kept what a leader wrote anew in its epoch, `checkers/reused_epochs.py` excuses them.
+epoch, which begins at 0; a compacted log, from which the cleaner takes records; a broker whose plan
+sets when it forgets producers, for then it takes any number of one that it does not know; offsets
+that could not be read. After the highest number 0 follows. A copy that keeps what it should have
+cut off, and goes on with what its leader wrote, has numbers of two histories: no leader stored them
+so. So a copy does not count if another one has the later record behind other ones, unless it is
+that of the leader which wrote it, and no disk lost it since. That the copies differ is
+`log-divergence`, where they must agree; before Kafka 2.0 followers could keep such records
+(KIP-101, KIP-279). If all copies that are left kept what a leader wrote anew in its epoch,
+`checkers/reused_epochs.py` excuses them.
 """
 
 from collections.abc import Iterator
@@ -113,10 +114,12 @@ def _jumps(log: ReplicaLog, one: Ints, two: Ints) -> Iterator[tuple[int, ...]]:
 def _of_two_histories(group: Group, jump: Jump) -> bool:
     """Tell whether another copy has the later record behind other ones than these copies."""
     logs = group.logs[FINAL]
-    if leader_of(group, jump.leader_epoch) in jump.nodes:
+    leader = leader_of(group, jump.leader_epoch)
+    if leader in jump.nodes and not _was_copied_back(group, leader, jump.offset):
         return False
     mine = logs[jump.nodes[0]]
     later, between = mine.at(jump.offset), _held(mine, jump.before_offset, jump.offset)
+    assert later is not None, "it was found there"
     return any(
         (theirs := log.at(jump.offset)) is not None
         and log.start <= jump.before_offset
@@ -127,7 +130,17 @@ def _of_two_histories(group: Group, jump: Jump) -> bool:
     )
 
 
-def _number(log: ReplicaLog, index: int | None) -> tuple[int, ...]:
+def _was_copied_back(group: Group, node: str, offset: int) -> bool:
+    """Tell whether a fault may have taken an offset from a node, which then has a copy of it."""
+    return any(
+        node in each.nodes
+        and each.concerns(group.topic, group.partition)
+        and each.first_taken <= offset
+        for each in group.facts.disk_losses
+    )
+
+
+def _number(log: ReplicaLog, index: int) -> tuple[int, ...]:
     """Return what tells a record from others, and its producer's number."""
     columns = (log.epochs, log.hashes, log.producer_ids, log.producer_epochs, log.sequences)
     return tuple(int(each[index]) for each in columns)

@@ -21,7 +21,8 @@ class SignalledEvent:
         self._end, self._start = os.pipe()
         for each in (self._end, self._start):
             os.set_blocking(each, False)
-            weakref.finalize(self, os.close, each)
+            closing = weakref.finalize(self, os.close, each)
+            closing.atexit = False  # Threads that nobody joins may wait until the very end.
 
     def set(self) -> None:
         """Set it, and wake whoever waits."""
@@ -35,6 +36,8 @@ class SignalledEvent:
         with suppress(BlockingIOError):
             while os.read(self._end, select.PIPE_BUF):
                 pass
+        if self._is_set:  # By a handler meanwhile, whose byte is gone.
+            self.set()
 
     def is_set(self) -> bool:
         """Tell whether it is set."""

@@ -2,8 +2,8 @@
 
 A task notes which of `FAILURES` came last, for others may follow that do better; if no effect can
 be measured in the end, the fault's `confirm` raises it. Anything else is a bug of ours, and ends
-the task. It is raised where the fault is confirmed, or its heal, and so is one of the run: nobody
-would hear of it in a thread.
+the task. It is raised where the fault is confirmed, or its heal, and so is one of the run; where
+the run is being healed as a whole, the sweep tells of it. Nobody would hear of it in a thread.
 """
 
 from collections.abc import Callable

@@ -232,9 +232,7 @@ class Nemesis:
         """Wait until a fault can begin and a majority is still whole; False if stopped."""
         if not life.takes:
             return True
-        nodes = len(self._site.cluster.nodes)
-        most = 0 if KINDS[life.scheduled.kind].divides else max(0, (nodes - 1) // 2 - 1)
-        while len(self._nodes_hit()) > most:
+        while not self._is_room_for(life):
             for late in lives:
                 self._heals(late, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
@@ -247,9 +245,13 @@ class Nemesis:
             if life.in_force:
                 self._heals(life, stop, LATE_LIMIT_S)
 
-    def _nodes_hit(self) -> set[str]:
-        taking = [life for life in self._lives if life.takes and life.in_force]
-        return {node for life in taking for node in life.row.targets}
+    def _is_room_for(self, life: Life) -> bool:
+        """Tell whether a majority is whole beside what is in force, and this fault too."""
+        taking = [each for each in self._lives if each.takes and each.in_force]
+        if any(KINDS[each.scheduled.kind].divides for each in (life, *taking)):
+            return not taking  # What divides the nodes leaves none that may be lost.
+        hit = {node for each in taking for node in each.row.targets}
+        return len(hit) <= max(0, (len(self._site.cluster.nodes) - 1) // 2 - 1)
 
     def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))

@@ -59,8 +59,12 @@ def waits_s(plan: Plan) -> float:
     Raises:
         PlanError: As `scenario_of`.
     """
-    moves = [move for step in scenario_of(plan).steps(plan) for move in step.moves]
-    return sum(move.within_s for move in moves if isinstance(move, Condition | Produce | Read))
+    waited = 0.0
+    for move in (move for step in scenario_of(plan).steps(plan) for move in step.moves):
+        if isinstance(move, Condition | Produce | Read):
+            one_by_one = isinstance(move, Produce) and not move.together
+            waited += move.within_s * (move.count if one_by_one else 1)
+    return waited
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:

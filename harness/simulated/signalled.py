@@ -26,6 +26,11 @@ class SignalledEvent(VirtualEvent):
         """Set it; whoever waits is woken a little later."""
         self._noted = True
 
+    def clear(self) -> None:
+        """Take it back."""
+        self._noted = False
+        super().clear()
+
     def is_set(self) -> bool:
         """Tell whether it is set."""
         return self._noted

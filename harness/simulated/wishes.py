@@ -48,7 +48,8 @@ class Commit:
     Attributes:
         positions: Which.
         metadata: What each commit carries.
-        patience_ns: How long it is asked again after a first try, as librdkafka does.
+        patience_ns: How long it waits once there was no coordinator, or one that could not take it
+            yet; that is asked once more, as librdkafka does.
     """
 
     positions: Mapping[Key, int]

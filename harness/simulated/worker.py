@@ -28,7 +28,7 @@ from workloads.worker import Command, Surroundings, Worker, WorkerConfig, comman
 
 M = TypeVar("M", bound=Machine)
 FLUSH_S = 0.5
-"""Nobody kills these workers, and a flush costs as much as a hundred messages."""
+"""These are killed only at a deadline, and a flush costs as much as a hundred messages."""
 MOST_MACHINES = 1_000_000
 """Of each that makes clients."""
 

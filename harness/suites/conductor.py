@@ -6,8 +6,10 @@ with this one.
 """
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from harness.suites.choosing import estimate_s, next_item
@@ -81,6 +83,8 @@ class Conductor:
     _places: dict[int, str] = field(default_factory=dict)
     _finishes: bool = False
     """Set by a signal's handler, which must take no lock."""
+    _asked: Iterator[int] = field(default_factory=partial(count, 1))
+    """How often it was; a handler may interrupt another one between any two steps."""
     _deaths: dict[int, int] = field(default_factory=dict)
     _told_of_repeats: set[str] = field(default_factory=set)
 
@@ -104,10 +108,11 @@ class Conductor:
 
     def finish(self) -> None:
         """Start no more runs; those under way come to their end. The second time, they end now."""
-        if self._finishes:
+        asked = next(self._asked)
+        self._finishes = True
+        if asked > 1:
             for play in list(self._plays.values()):
                 play.interrupt()
-        self._finishes = True
 
     def lead(self) -> None:
         """Lead the night to its end.

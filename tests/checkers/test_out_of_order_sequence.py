@@ -199,9 +199,9 @@ def test_a_copy_that_goes_on_behind_what_its_leader_lost_has_numbers_of_both(
     assert labels(CHECKER, about(elsewhere), LED, records=records) == ((), ())
 
 
-def of_records(records: list[Row], *, leader: int = 1) -> Group:
+def of_records(records: list[Row], *, leader: int = 1, known: RunFacts | None = None) -> Group:
     """All copies of a partition, and who led in epoch 3."""
-    return group(sends=[ack(A, 0)], replica_records=records, leadership=[leads(leader, 3)])
+    return group(known, sends=[ack(A, 0)], replica_records=records, leadership=[leads(leader, 3)])
 
 
 def test_a_copy_of_two_histories_is_a_divergence_and_no_leaders_work() -> None:
@@ -216,6 +216,17 @@ def test_what_the_leader_itself_has_stands_whatever_copies_hold() -> None:
     history, otherwise = ((A, 1, 0), (C, 2, 0), (B, 1, 1)), ((A, 1, 0), (B, 1, 1), (B, 1, 1))
     (sentence,) = sentences(CHECKER, of_records(of_a_producer(otherwise, history)))
     assert sentence.startswith("in the log of n1, ")
+
+
+def test_a_leader_that_lost_its_disk_has_a_copy_like_any_other() -> None:
+    history, mixed = ((A, 1, 0), (C, 2, 0), (B, 1, 1)), ((A, 1, 0), (B, 1, 1), (B, 1, 1))
+    records = of_a_producer(mixed, mixed, history)
+    assert len(sentences(CHECKER, of_records(records))) == 1
+    for lost, count in (("n1", 0), ("n2", 1)):
+        on = of_records(records, known=about(cut(lost, after=0, before=3)))
+        assert len(sentences(CHECKER, on)) == count
+    later = of_records(records, known=about(cut("n1", after=3, before=4)))
+    assert len(sentences(CHECKER, later)) == 1
 
 
 def test_copies_that_agree_on_what_came_before_are_one_history() -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from cluster.protocol import ClusterError
 from nemesis.flapping import Flapping
+from nemesis.ledger import open_entries
 from nemesis.protocol import Aim, Patience
 from nemesis.schedule import Schedule
 from nemesis.scheduled import ScheduledFault
-from results.record.runtime import new_event
+from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import new_event, start
 from tests.nemesis.conftest import World
 from tests.nemesis.test_fault_disputed_election import Lab, in_lab, row_of
 
@@ -75,6 +77,28 @@ def test_a_bug_in_it_is_one_of_the_run(
 ) -> None:
     with pytest.raises(ZeroDivisionError, match="a bug"):
         played(tmp_path, kind, ZeroDivisionError("a bug"), monkeypatch)
+
+
+def test_a_bug_in_it_while_it_is_held_is_told_and_it_is_healed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deed(lab: Lab) -> tuple[str, ...]:
+        fault = ScheduledFault(fault_id=1, at_s=0, kind="flapping", target="n2", hold_s=60)
+        nemesis, stop = lab.nemesis_of(Schedule(faults=(fault,), overlapping=True)), new_event()
+        task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
+        pause_until(stopwatch_s() + 20)
+        with monkeypatch.context() as patched:
+            patched.setattr(lab.hosts, "cut", refusing(ZeroDivisionError("a bug")))
+            pause_until(stopwatch_s() + 20)
+        stop.set()
+        task.result()
+        report = nemesis.heal_all()
+        nemesis.close()
+        assert open_entries(lab.paths.ledger) == ()
+        return report.failed
+
+    (failed,) = in_lab(tmp_path, deed)
+    assert failed == ("fault 1 (flapping) was healed, and failed before: ZeroDivisionError: a bug")
 
 
 def test_a_bug_in_a_thread_is_raised_where_the_effect_is_looked_for(

@@ -262,6 +262,19 @@ def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
     assert str(began[2][1]).startswith(str(why)), began
 
 
+@pytest.mark.parametrize(
+    ("kind", "at_once"), [("isolate", True), ("ring", False), ("bridge", False)]
+)
+def test_no_node_is_lost_beside_nodes_that_are_divided(
+    world: World, kind: str, *, at_once: bool
+) -> None:
+    world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
+    divided = fault(1, kind, "n2", hold_s=20)
+    began_s, why_not = _played(world, divided, fault(2, "kill", "n3", at_s=5, lane=1))[2]
+    assert began_s is not None
+    assert (why_not, began_s < 10, began_s >= 20) == (None, at_once, not at_once), began_s
+
+
 def _without(view: ClusterView | None, node: str) -> ClusterView | None:
     """Return a view in which a node is in no ISR."""
     if view is None:

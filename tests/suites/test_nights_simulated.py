@@ -139,7 +139,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert causes_of(states[:1])[0].new
 
 
-@pytest.mark.night
+@pytest.mark.everything
 @pytest.mark.spark
 def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: Path) -> None:
     """The leader was killed between the verdict and its line in the journal."""
@@ -201,7 +201,7 @@ def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.night
+@pytest.mark.everything
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
     tmp_path: Path, suite: Path
 ) -> None:

@@ -271,21 +271,24 @@ def test_runs_at_once_are_bound_by_cores_and_memory(
 INTERRUPTED_TWICE = """
 import signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from harness.suites.conductor import Conductor
 from harness.suites.slots import Slots
 from harness.suites.suite import Suite
 from tests.suites.made_nights import stored_night
 
 store = Path(sys.argv[1])
-conductor = Conductor(
-    suite=Suite(name="made"), entries={}, store=store, folder=stored_night(store, sys.argv[2], []),
-    slots=Slots(runs=1), deadline=0,
-)
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda *_: conductor.finish())
+folder = stored_night(store, sys.argv[2], [])
 
 def interrupted(step):
-    steps = 0
+    steps, ended = 0, []
+    conductor = Conductor(
+        suite=Suite(name="made"), entries={}, store=store, folder=folder, slots=Slots(runs=1),
+        deadline=0,
+    )
+    conductor._plays[0] = SimpleNamespace(interrupt=lambda: ended.append(step))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: conductor.finish())
 
     def each_step(frame, what, _):
         nonlocal steps
@@ -297,6 +300,7 @@ def interrupted(step):
     sys.settrace(each_step)
     signal.raise_signal(signal.SIGINT)
     sys.settrace(None)
+    assert len(ended) == (steps >= step), f"step {step} of {steps}: {ended}"
     return steps
 
 step = 1
@@ -304,7 +308,7 @@ while step <= interrupted(step):
     step += 1
 print(step)
 """
-"""A second signal comes at each line that the answer to the first is made of."""
+"""A second signal comes at each line that the answer to the first is made of: runs end, once."""
 
 
 def test_a_night_may_be_interrupted_while_it_is(tmp_path: Path) -> None:

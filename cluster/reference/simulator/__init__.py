@@ -10,7 +10,8 @@ the seed (`streams.py`), so the same seed gives the same bytes.
 - `machines.py` has them obey `cluster.protocol`, as the hosts of a run: start, signal, cut, shape,
   lose power. `files.py` shows what they hold as a node's folder, `series.py` measures their links.
 - `tasks.py` runs blocking code: nemesis, observer and a run's life.
-- `invariants.py` says what must hold after every event. Tests look at it (`Simulation.watch`).
+
+Tests look after every event at what must hold (`Simulation.watch`).
 
 May import `cluster.reference`, `cluster.protocol` and `results.record`; `harness.simulated` makes
 whole runs of it.
