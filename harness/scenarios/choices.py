@@ -61,9 +61,10 @@ def waits_s(plan: Plan) -> float:
     """
     waited = 0.0
     for move in (move for step in scenario_of(plan).steps(plan) for move in step.moves):
-        if isinstance(move, Condition | Produce | Read):
-            one_by_one = isinstance(move, Produce) and not move.together
-            waited += move.within_s * (move.count if one_by_one else 1)
+        if isinstance(move, Produce):
+            waited += move.within_s * (1 if move.together else move.count)
+        elif isinstance(move, Condition | Read):
+            waited += move.within_s
     return waited
 
 
