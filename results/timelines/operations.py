@@ -35,7 +35,8 @@ _MOST_ERRORS = 60_000
 _AT_ONCE = 1 << 18
 _OPS = ("op_id", "process", "worker", "f", "phase", "invoke_ns", "complete_ns", "outcome", "error",
         "messages")  # fmt: skip
-_BROKEN = (OSError, pa.ArrowException)
+_BROKEN = (OSError, KeyError, pa.ArrowException)
+"""KeyError: a column is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
