@@ -1,6 +1,7 @@
 """Plays seeds of the reference cluster in virtual time, and says which of them is not valid.
 
     python -m benchmarks.campaign                               # 100 seeds of 20 simulated minutes
+    python -m benchmarks.campaign --jobs 2                      # the same, in two processes
     python -m benchmarks.campaign --seeds 8 --seconds 60 --bug vote-not-persisted --stop
 
 Each run is what `logquake run --hosts simulated` plays with all families of faults, judged with the
@@ -14,26 +15,24 @@ import gc
 import json
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pyarrow.parquet as pq
 
-from cluster.protocol import ClusterError
+from benchmarks.playing import play_here
 from cluster.reference.bugs import Bug
-from cluster.reference.simulator.simulation import Simulation
 from harness.judgement import choose_engine, judge_stored
-from harness.simulated.session import as_simulated, play, refuse_unsimulated
-from results.record.clock import NS_PER_S, stopwatch_s
-from results.record.milestones import Milestone, append_milestone
+from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, plan_from
+from results.record.plan import Plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
-from results.store import Store
 
 NAME = "campaign"
 
@@ -128,28 +127,45 @@ def command_of(plan: Plan) -> str:
 def played(plan: Plan, store: Path) -> Played:
     """Play and judge a run in a store."""
     began_s = stopwatch_s()
-    refuse_unsimulated(plan)
-    plan, schedule = as_simulated(plan)
-    simulation = Simulation(plan.seed)
-    with Store(store).create(plan.name, plan.seed) as paths:
-        paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-        try:
-            play(plan, schedule, paths, simulation=simulation, say=lambda _: None)
-        except ClusterError as failed:
-            detail = {"kind": "cluster", "sentence": str(failed)}
-            stone = Milestone(name="failed", at_ns=simulation.now_ns, detail=detail)
-            append_milestone(paths.milestones, stone)
-        verdict = judge_stored([paths.root], judge=None, engine=choose_engine("local", None))[0]
-        confirmed, without = _faults(paths)
+    run = play_here(plan, store)
+    verdict = judge_stored([run.paths.root], judge=None, engine=choose_engine("local", None))[0]
+    confirmed, without = _faults(run.paths)
     return Played(
         plan=plan,
-        root=paths.root,
+        root=run.paths.root,
         verdict=verdict,
-        simulated_s=simulation.now_ns / NS_PER_S,
+        simulated_s=run.simulated_s,
         took_s=stopwatch_s() - began_s,
         confirmed=confirmed,
         without=without,
     )
+
+
+def _played(plan: Plan, store: Path) -> Played:
+    """Play a run in one of many processes."""
+    gc.disable()  # Looking for what goes round costs a sixth of the time; once a run will do.
+    run = played(plan, store)
+    gc.collect()
+    return run
+
+
+def _all_played(plans: Iterator[Plan], store: Path, *, jobs: int) -> Generator[Played]:
+    """Yield runs in the order of their plans; whoever has enough of them lets the rest be."""
+    if jobs == 1:
+        yield from (_played(plan, store) for plan in plans)
+        return
+    # Not forked: a child would have locks of this process's threads, held for ever.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as processes:
+        under_way: deque[Future[Played]] = deque()
+        try:
+            for plan in plans:
+                under_way.append(processes.submit(_played, plan, store))
+                if len(under_way) > jobs:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            processes.shutdown(cancel_futures=True)
 
 
 def _faults(paths: RunPaths) -> tuple[Counter[str], Counter[str]]:
@@ -176,6 +192,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that play side by side")
     parser.add_argument("--seconds", type=float, default=1200, help="of each run's main phase")
     parser.add_argument("--rate", type=float, default=50, help="operations a second")
     parser.add_argument("--nodes", type=int, default=3)
@@ -195,16 +212,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     store = options.store or Path(mkdtemp(prefix="campaign-"))
     tally = Tally()
-    gc.disable()  # Looking for what goes round costs a sixth of the time; once a run will do.
-    for plan in _plans(options):
-        run = played(plan, store)
-        gc.collect()
+    runs = _all_played(_plans(options), store, jobs=options.jobs)
+    for run in runs:
         tally.add(run)
         print(run.line(), flush=True)
         if run.verdict.valid is Validity.VALID:
             shutil.rmtree(run.root)
         elif options.stop and run.verdict.valid is Validity.INVALID:
             break
+    runs.close()
     print("\n".join(tally.lines()), flush=True)
     invalid = any(each.verdict.valid is Validity.INVALID for each in tally.found)
     wrong = not invalid if options.bug else bool(tally.found)

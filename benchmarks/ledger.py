@@ -79,18 +79,14 @@ class Ledger:
         self._states: defaultdict[str, dict[int, PartitionImage]] = defaultdict(dict)
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
-    def over(self, boots: Mapping[int, Boot]) -> dict[int, Boot]:
-        """Return what makes each node, with the ledger before its machine."""
-        return {number: self._over(number, boot) for number, boot in boots.items()}
+    def over(self, boot: Boot) -> Boot:
+        """Return what makes a node, with the ledger before its machine."""
 
-    def _over(self, number: int, boot: Boot) -> Boot:
         def seen(disk: SimulatedDisk) -> Booted:
             booted = boot(disk)
             node = booted.machine
             assert isinstance(node, Node)
-            return Booted(
-                machine=_Seen(self, number, node), storage=booted.storage, said=booted.said
-            )
+            return Booted(machine=_Seen(self, node), storage=booted.storage, said=booted.said)
 
         return seen
 
@@ -140,8 +136,8 @@ class Ledger:
 class _Seen:
     """A node's machine, and who looks at what it does."""
 
-    def __init__(self, ledger: Ledger, number: int, node: Node) -> None:
-        self._ledger, self._number, self._node, self._name = ledger, number, node, f"n{number}"
+    def __init__(self, ledger: Ledger, node: Node) -> None:
+        self._ledger, self._number, self._node, self._name = ledger, node.id, node, f"n{node.id}"
         self._asked: dict[Asker, Mapping[str, list[int]]] = {}
         self._known: set[str] = set()
         self._seen: tuple[MetadataImage, int] = (node.image, -1)

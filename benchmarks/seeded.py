@@ -243,7 +243,8 @@ def _write_replicas(streams: Streams, shape: Shape, partition: int) -> None:
                 "replica_records", node, len(read), **_place(partition), snapshot="final",
                 node=node, offset=offset_of(read), leader_epoch=shape.epoch(read // 2),
                 value=values, record_hash=_hashes(values, shape.seed),
-                producer_id=1000 + partition, producer_epoch=0, sequence=read, control=False,
+                producer_id=1000 + partition, producer_epoch=0, sequence=offset_of(read),
+                control=False,
             )  # fmt: skip
         for snapshot, ended in (("final", None), ("noted", shape.ended_ns + 900 * S)):
             streams.write(

@@ -10,7 +10,7 @@ one. A line a run; the exit code is 1 if there is a difference.
 import sys
 from pathlib import Path
 
-from cluster.kafka.dump import disagreements, segments_of
+from benchmarks.kafka_dump import disagreements, segments_of
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from results.record.plan import load_plan, plan_from

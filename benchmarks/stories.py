@@ -16,6 +16,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,13 +27,12 @@ from benchmarks.deeds import Deeds
 from benchmarks.ledger import Ledger
 from benchmarks.night import ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
+from benchmarks.playing import play_here
 from cluster.reference.simulator.simulation import Simulation
 from harness.judgement import choose_engine, judge_stored
-from harness.simulated.nodes import boots
-from harness.simulated.session import as_simulated, collect_simulated, play, refuse_unsimulated
 from results.page.investigation import investigate
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, load_plan, plan_from
+from results.record.plan import Plan, load_plan, plan_from
 from results.record.verdict import Verdict
 from results.tables import RunTables
 from results.verdict_json import write_verdict
@@ -84,24 +84,22 @@ class Line(BaseModel):
 
 def plan_of(sort: str, seed: int) -> Plan:
     """Return the plan of a run."""
-    return plan_from({**_SMALL, **SORTS[sort][1], "seed": seed})
+    return plan_from({**_SMALL, **SORTS[sort][1], "name": sort, "seed": seed})
 
 
 def played(sort: str, seed: int, store: Path) -> Line:
     """Play a run, judge it, and hold its stories to the truth."""
-    paths = RunPaths(store / sort / f"{seed}")
-    shutil.rmtree(paths.root, ignore_errors=True)  # What a kill left.
-    paths.root.mkdir(parents=True)
-    plan = plan_of(sort, seed)
-    refuse_unsimulated(plan)
-    plan, schedule = as_simulated(plan)
-    simulation = Simulation(plan.seed)
-    ledger, deeds = Ledger(simulation), Deeds(simulation)
-    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-    collect_simulated(paths)
-    nodes = ledger.over(boots(plan, simulation.streams))
-    with deeds.watching():
-        play(plan, schedule, paths, simulation=simulation, say=lambda _: None, nodes=nodes)
+    watched: list[tuple[Ledger, Deeds]] = []
+
+    def before(simulation: Simulation) -> None:
+        ledger, deeds = Ledger(simulation), Deeds(simulation)
+        simulation.between = ledger.over
+        watched.append((ledger, deeds))
+        stack.enter_context(deeds.watching())
+
+    with ExitStack() as stack:
+        run = play_here(plan_of(sort, seed), store, before=before)
+    plan, paths, ((ledger, deeds),) = run.plan, run.paths, watched
     verdict = judge_stored([paths.root], judge=None, engine=choose_engine("local", None))[0]
     sends = RunTables(paths).record("sends").to_pylist()
     truths = {
@@ -182,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             append(options.results, line)
             print(f"{run}: {line.counts}", *line.wrong, sep="\n  ", flush=True)
             if not line.wrong:
-                shutil.rmtree(store / sort / str(seed))
+                shutil.rmtree(store / sort)
     told = "\n".join(figures(list(last.values())))
     print(told)
     if (page := options.results.with_suffix(".md")).exists():

@@ -32,11 +32,12 @@ from checkers.client_reasons import (
 )
 from checkers.columns import NONE, equal, first_match, ints, present, runs_of, select, texts
 from checkers.dropped import marker_lost
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import as_leaders, coordinators
-from checkers.protocol import Checker, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Labels, Promise, Proof, Proved
 from checkers.reads import left_out_aborted, others, reads_of
 from checkers.reigns import TRANSACTIONS
 from checkers.transactions import READ_COMMITTED
@@ -250,4 +251,10 @@ CHECKER = Checker(
     check=_check,
     promise=Promise.LOG,
     compares="failed sends, looked for among what was read",
+    chapter=Chapter.TRANSACTIONS,
+    of_histories=True,
+    looks_for="values of sends that failed, with all polls: any reader of a plain one,"
+    " read_committed readers of an aborted transaction's",
+    meanwhile=Proof.TOLD,
+    excuses=TAKES_RECORDS,
 )  # fmt: skip

@@ -20,10 +20,11 @@ import numpy as np
 from checkers.client_reasons import misplaced
 from checkers.columns import NONE, Ints, Mask, equal, ints, stack, unique_pairs, within
 from checkers.dropped import taken_by_disks
+from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, known, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Promise
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
 from checkers.symptoms import OF_WRITERS
 from checkers.unclean_elections import unclean_elections
@@ -193,4 +194,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="acknowledged offsets, compared with where the records stand",
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="each acknowledgement that names an offset, and where its value stands in the last"
+    " leader's log; without that log, where readers got it",
+    waits="the record may still be truncated where it stands, and then it is lost-write",
+    excuses=TAKES_ACKNOWLEDGED,
 )

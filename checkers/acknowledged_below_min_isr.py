@@ -27,7 +27,7 @@ from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
 from checkers.replica_reasons import leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
@@ -235,4 +235,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="sends with acks=all while too few replicas were in sync",
+    chapter=Chapter.REPLICAS,
+    looks_for="acknowledgements of acks=all, and the ISRs that all brokers told around them: for"
+    " more than five seconds all smaller than `min.insync.replicas`, four seconds of slack"
+    " on either side",
+    waits=Waits.LATER,
 )

@@ -29,7 +29,7 @@ from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise, Scope
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Scope
 from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
@@ -263,6 +263,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.SERVERS,
     compares="server processes watched",
+    chapter=Chapter.LIVENESS,
+    looks_for="at any time a server exits by itself, or a crash ends it (SIGSEGV, SIGABRT …),"
+    " though nothing had told it to stop; its last words of errors are in the evidence",
+    meanwhile=Proof.OBSERVED,
 )
 
 
@@ -303,4 +307,8 @@ OUTSIDE_CHECKER = Checker(
     scope=Scope.RUN,
     applies=_applies,
     compares="server processes watched",
+    chapter=Chapter.HARNESS,
+    looks_for="a process of the cluster ended by a signal that no fault of the plan sent and no"
+    " crash raises (SIGKILL of the kernel's OOM killer, SIGTERM), or stood still"
+    " (SIGSTOP), or nobody saw how it ended",
 )

@@ -19,7 +19,7 @@ from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers, group_id_of
 from checkers.group_reasons import as_leaders, coordinators
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proved, Waits
 from checkers.reigns import GROUPS
 from results.record.terms import AnomalyClass, GroupAct
 from results.record.verdict import Anomaly, Words
@@ -128,4 +128,7 @@ CHECKER = Checker(
     applies=applies,
     promise=Promise.GROUPS,
     compares="positions that members were given",
+    chapter=Chapter.GROUPS,
+    looks_for="the answer is more than anybody had tried to commit by then",
+    waits=Waits.BEFORE,
 )

@@ -14,12 +14,13 @@ members. Where an unclean election, or disks that lost it on every replica, may 
 position, it is allowed; where disks may have, nobody knows.
 """
 
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers, labels
 from checkers.group_reasons import as_leaders, coordinators
-from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
 from checkers.reigns import GROUPS, Reign
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -162,4 +163,8 @@ CHECKER = Checker(
     applies=applies,
     promise=Promise.GROUPS,
     compares="positions that members were given after a commit was acknowledged",
+    chapter=Chapter.GROUPS,
+    looks_for="the answer is less than the least that can stand there",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS,
 )

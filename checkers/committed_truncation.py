@@ -31,10 +31,11 @@ from checkers.announcements import Announcement, Announcements, announcements, a
 from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import checkpoints, goes_back, runs
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premise, Promise, Proved
 from checkers.replica_reasons import (
     began_short,
     cut_text,
@@ -440,4 +441,9 @@ CHECKER = Checker(
     applies=announces,
     promise=Promise.STORED,
     compares="records of replicas, compared with what was announced as committed",
+    chapter=Chapter.REPLICAS,
+    looks_for="a replica's copy and the next one; and each log, with what its own broker had"
+    " announced as a leader",
+    waits="log-end-regression finds it as soon as a broker tells of it",
+    excuses=TAKES_RECORDS,
 )

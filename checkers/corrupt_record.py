@@ -26,7 +26,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.phantom import sent_here
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof
 from checkers.reads import others, reads_of
 from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
 from results.record.terms import AnomalyClass
@@ -246,4 +246,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="polled records and copies, compared with what was sent",
+    chapter=Chapter.CLIENTS,
+    looks_for="a polled record, or a copy in a final log, with a value that was sent to this"
+    " partition and another payload, key, headers or time stamp",
+    meanwhile=Proof.COPIED,
+    excuses=frozenset({Excuse.FLIP}),
 )

@@ -40,7 +40,17 @@ from checkers.precedence import (
     smallest_circle,
     split,
 )
-from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Promise, Proved, Scope
+from checkers.protocol import (
+    MAX_DESCRIBED,
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Promise,
+    Proved,
+    Scope,
+    Waits,
+)
 from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -343,6 +353,10 @@ def _why(_group: Group, found: Anomaly) -> str:
 
 
 _BY = {"": "", "-process": " and the order of a process", "-realtime": " and the clock"}
+_LOOKS_FOR = {
+    "G0": "ops that precede each other in a circle, by write-write dependencies",
+    "G1c": "ops that precede each other in a circle, by any dependencies, one of them write-read",
+}
 _WIDER = {
     "": ("-process", "-realtime"),
     "-process": ("-realtime",),
@@ -367,6 +381,11 @@ def _words(name: str) -> Words:
     )
 
 
+def _looks_for(name: str) -> str:
+    kind, dash, order = name.partition("-")
+    return f"{_LOOKS_FOR[kind]}{_BY[f'{dash}{order}']}"
+
+
 CHECKERS = tuple(
     Checker(
         name=name,
@@ -379,6 +398,12 @@ CHECKERS = tuple(
         applies=_promised_order if name.startswith("G0") else seeks_cycles,
         promise=None if name.startswith("G0") else Promise.TRANSACTIONS,  # Those are allowed.
         compares=f"{'write-write' if name.startswith('G0') else 'write-read'} dependencies",
+        chapter=Chapter.TRANSACTIONS,
+        looks_for=_looks_for(name),
+        excuses=frozenset() if name.startswith("G0") else frozenset({Excuse.ALWAYS}),
+        always_allowed=name.startswith("G0"),
+        waits=Waits.CYCLES,
+        of_histories=True,
     )
     for name in NAMES
 )

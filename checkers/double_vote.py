@@ -23,7 +23,7 @@ from checkers.columns import equal, ints, present, select, texts, words_of
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise, Proved, Scope
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Scope, Waits
 from checkers.replica_reasons import listed
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass, Mode
@@ -137,4 +137,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.EPOCHS,
     compares="votes of controllers",
+    chapter=Chapter.CONTROLLERS,
+    looks_for="all votes of a voter in an epoch: `quorum-state` files, each state that its log"
+    " names, each request for its vote that its log says it granted, and itself as a"
+    " candidate",
+    waits=Waits.STOPPED,
 )

@@ -45,10 +45,21 @@ from checkers.client_reasons import (
 )
 from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.excuses import TAKES_RECORDS, WRITES_TWICE
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proof,
+    Proved,
+)
 from checkers.reads import reads_of
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
@@ -398,4 +409,9 @@ CHECKER = Checker(
     check=_check,
     promise=Promise.ONCE,
     compares="values and their offsets, read or in the last leader's log",
+    chapter=Chapter.CLIENTS,
+    of_histories=True,
+    looks_for="one value at two or more offsets, among polls and the last leader's log",
+    meanwhile=Proof.TOLD,
+    excuses=TAKES_RECORDS | WRITES_TWICE,
 )

@@ -25,10 +25,11 @@ from checkers.client_reasons import Sent, fetched_after_ns, in_words, sent, serv
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.reads import reads_of
 from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
@@ -292,4 +293,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="polled records, whose epoch was compared with the last leader's log",
+    chapter=Chapter.REPLICAS,
+    looks_for="the leader epoch of each polled record, and that of the last leader's final log at"
+    " its offset",
+    waits="which log is the leader's, an answer may tell late",
+    excuses=TAKES_RECORDS,
 )

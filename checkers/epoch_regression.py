@@ -32,7 +32,7 @@ from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL, QUORUM_TOPIC
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proof, Proved
 from checkers.replica_reasons import (
     Side,
     leaders_of,
@@ -416,4 +416,9 @@ CHECKER = Checker(
     premises=(),
     promise=Promise.EPOCHS,
     compares="epochs with one before them, and records against checkpoints",
+    chapter=Chapter.REPLICAS,
+    looks_for="epochs that one life of an observer was told, that ZooKeeper and the metadata log"
+    " (below the quorum's high watermark) have, along each log, and records against the"
+    " checkpoint's lines",
+    meanwhile=Proof.OBSERVED,
 )

@@ -23,7 +23,7 @@ from checkers.disk_losses import json_object, was_begun
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Chapter, Checker, Findings, Scope
 from checkers.reigns import ENDING
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
@@ -239,4 +239,8 @@ CHECKER = Checker(
     scope=Scope.RUN,
     applies=_applies,
     compares="kinds and numbers of faults that the plan asks for",
+    chapter=Chapter.HARNESS,
+    looks_for="fewer confirmed faults than the plan's minimum (half of those scheduled), or a"
+    " family without any that somebody named (`all` and the default draw from what fits,"
+    " and say what was left out: of their families those count that were begun twice)",
 )

@@ -28,7 +28,7 @@ from checkers.controllers_log import CONTROLLERS_LOG, Entry, entries
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proved, Waits
 from checkers.replica_reasons import calm_until, told_ns, verb
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -199,4 +199,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LEADERS,
     compares="elections in the metadata log or ZooKeeper",
+    chapter=Chapter.REPLICAS,
+    looks_for="each election in the metadata log: an unclean one that neither plan nor fault"
+    " allowed, and that is not the last known leader's return (KIP-966); there and in"
+    " ZooKeeper a leader that is not in its own ISR; a record that not all copies of the"
+    " metadata log have alike is left to `metadata-divergence`",
+    waits=Waits.STOPPED,
 )

@@ -33,7 +33,7 @@ from checkers.group import Group
 from checkers.group_commits import group_id_of
 from checkers.group_reasons import as_leaders, coordinators, fetched_from, followers_serve
 from checkers.positions import DEALT, REVOKED, SUBSCRIBE
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.protocol import Chapter, Checker, During, Findings, Labels, Premise, Promise, Waits
 from checkers.reigns import GROUPS
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
@@ -360,5 +360,11 @@ CHECKER = Checker(
     applies=applies,
     promise=Promise.RECOVERY,
     compares="groups and partitions where messages arrived",
+    chapter=Chapter.LIVENESS,
+    looks_for="the partition took a message, and for longer than `group_s` after both that and the"
+    " last heal no member of a group was given any record of it; or, of a group that was"
+    " given some, any record more though messages came, counted from the first of them or"
+    " from the last join of a member; a good sign: a record in an ok poll of any member",
+    waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -23,6 +23,7 @@ from checkers.calm import silent_ns
 from checkers.changes import was_quiet
 from checkers.client_reasons import marker_doubt
 from checkers.columns import NONE, equal, ints, present, select
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import (
     anomaly_at,
@@ -34,7 +35,17 @@ from checkers.findings import (
 )
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import as_leaders, coordinators, ends_of, kept_open
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+    Waits,
+)
 from checkers.reigns import TRANSACTIONS
 from checkers.unclean_elections import unclean_elections
 from results.record.milestones import OPEN
@@ -291,4 +302,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.TRANSACTIONS,
     compares="transactions that wrote to a partition which was looked at to the end",
+    chapter=Chapter.LIVENESS,
+    looks_for="the last leader's last stable offset stands still below its high watermark for"
+    " longer than a transaction may be open: its timeout, the coordinator's interval, and"
+    " ten seconds for the markers",
+    waits=Waits.BUDGET,
+    excuses=TAKES_RECORDS,
 )

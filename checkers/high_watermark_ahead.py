@@ -34,10 +34,11 @@ from checkers.announcements import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import epoch_starts
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved, Waits
 from checkers.replica_reasons import holders, leader_text, verb
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
@@ -348,4 +349,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="high watermarks of replicas, compared with what their leader announced later",
+    chapter=Chapter.REPLICAS,
+    looks_for="each high watermark that a broker told of its own replica, and what leaders of that"
+    " epoch or later announced when they were asked afterwards; each checkpoint after a"
+    " clean stop, and the end of the last leader's log; not in stories",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS,
 )

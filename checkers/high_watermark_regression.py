@@ -33,10 +33,11 @@ from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.replica_reasons import (
     began_short,
     holders,
@@ -372,4 +373,11 @@ CHECKER = Checker(
     applies=announces,
     promise=Promise.STORED,
     compares="announced high watermarks with one before them",
+    chapter=Chapter.REPLICAS,
+    looks_for="each announcement, and the highest of earlier epochs, or of its own that had ended"
+    " before it was asked for; also the end that the final reads were told after the"
+    " recovery, and the highest of all; with transactions that end, and the highest record"
+    " that read_committed readers were given before",
+    meanwhile=Proof.TOLD,
+    excuses=TAKES_RECORDS,
 )

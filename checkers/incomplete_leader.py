@@ -27,10 +27,11 @@ from checkers.columns import equal, ints, select
 from checkers.controllers_log import elected
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts, goes_back
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved, Waits
 from checkers.replica_reasons import calm_until, had_not_got, listed, not_yet_ns, told_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
@@ -271,4 +272,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LEADERS,
     compares="starts of leader epochs, compared with what earlier leaders announced",
+    chapter=Chapter.REPLICAS,
+    looks_for="the smallest known start of each epoch, and the highest mark that earlier epochs"
+    " announced",
+    waits=Waits.STOPPED,
+    excuses=TAKES_RECORDS,
 )

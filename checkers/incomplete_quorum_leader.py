@@ -17,12 +17,13 @@ then something may be missed, and nothing is alleged.
 from dataclasses import dataclass
 
 from checkers.epoch_starts import EpochStart, epoch_starts
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.incomplete_leader import CHECKER as OF_PARTITIONS
 from checkers.incomplete_leader import NAME
-from checkers.protocol import Checker, Findings, Promise, Proved, Scope
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Scope, Waits
 from checkers.replica_reasons import leader_of, listed
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
@@ -117,4 +118,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.EPOCHS,
     compares="starts of controllers' epochs, compared with what earlier leaders reported",
+    chapter=Chapter.CONTROLLERS,
+    looks_for="where each epoch of the quorum begins, and the highest high watermark that leaders"
+    " of earlier epochs told",
+    waits=Waits.STOPPED,
+    excuses=TAKES_RECORDS,
 )

@@ -31,6 +31,7 @@ from checkers.client_reasons import (
 from checkers.columns import NONE, Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.cuts import cut_off
 from checkers.disk_losses import first_known_ns, lost_on_disks
+from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.findings import (
     anomaly_at,
     could_not_show,
@@ -40,7 +41,7 @@ from checkers.findings import (
     texts_in,
 )
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
@@ -244,4 +245,9 @@ CHECKER = Checker(
     check=_check,
     promise=Promise.LOG,
     compares="offsets that clients were given at least twice",
+    chapter=Chapter.CLIENTS,
+    of_histories=True,
+    looks_for="one offset with two values, among acknowledgements and polls",
+    meanwhile=Proof.TOLD,
+    excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip

@@ -284,9 +284,9 @@ def _as(column: "pa.ChunkedArray[Any]", kind: pa.DataType) -> "pa.Array[Any]":
     return coded(column if is_coded else column.cast(kind))
 
 
-def _ranks(table: pa.Table, name: str = "outcome") -> Ints:
+def _ranks(table: pa.Table) -> Ints:
     """Return outcomes as 0 ok, 1 fail, 2 info; null, and anything else, is info."""
-    numbers, words = codes(table, name)
+    numbers, words = codes(table, "outcome")
     known = {str(word): rank for rank, word in enumerate(_RANKED)}
     unknown = OUTCOME_RANK[Outcome.INFO]
     ranks = np.array([*(known.get(word, unknown) for word in words), unknown], dtype=np.int64)

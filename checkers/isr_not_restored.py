@@ -31,7 +31,17 @@ from checkers.controllers_log import entries, undisputed
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    During,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+    Waits,
+)
 from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import leader_of, listed
 from results.record.clock import NS_PER_S
@@ -331,5 +341,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.RECOVERY,
     compares="partitions whose ISR was full, or looked at for longer than the budget",
+    chapter=Chapter.LIVENESS,
+    looks_for="at no time until `isr_s` has the ISR all its replicas; what counts: the ISR told"
+    " last in the highest leader epoch, by ZooKeeper or by metadata",
+    waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -44,6 +44,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog, final_isr
 from checkers.protocol import (
+    Chapter,
     Checker,
     During,
     Excuse,
@@ -51,6 +52,7 @@ from checkers.protocol import (
     Labels,
     Premise,
     Promise,
+    Proof,
     Proved,
 )
 from checkers.replica_reasons import (
@@ -421,5 +423,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="offsets, compared between two replicas",
+    chapter=Chapter.REPLICAS,
+    looks_for="records of two replicas where they must agree: below both high watermarks in any"
+    " snapshot; at the end, in the ISR, below the shorter log's end",
+    meanwhile=Proof.COPIED,
+    excuses=frozenset({Excuse.REUSED, Excuse.UNCLEAN}),
     during=During.AT_END,
 )

@@ -27,10 +27,11 @@ from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.controllers_log import elected
 from checkers.disk_losses import excuses_of_disk
 from checkers.epoch_starts import epoch_starts
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import not_earlier, truncations_of
@@ -225,4 +226,10 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="log ends reported after a high watermark of the same replica",
+    chapter=Chapter.REPLICAS,
+    looks_for="each end of its log that a broker told, and the highest high watermark that it had"
+    " told of it before; not across a reassignment, and not in stories, whose steps copy"
+    " the files",
+    meanwhile=Proof.OBSERVED,
+    excuses=TAKES_RECORDS,
 )

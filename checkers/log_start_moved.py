@@ -23,7 +23,7 @@ from checkers.columns import NONE, equal, ints, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Proved
 from checkers.replica_reasons import listed, verb
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -204,4 +204,8 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="log start offsets that brokers reported",
+    chapter=Chapter.REPLICAS,
+    looks_for="each log start that a broker told of itself or that its files have: above 0, where"
+    " the plan asks for no retention and no compaction",
+    meanwhile=Proof.OBSERVED,
 )

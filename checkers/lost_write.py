@@ -30,10 +30,11 @@ from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, withi
 from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
+from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premise, Promise, Proof
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.unclean_elections import took_acknowledged
@@ -343,4 +344,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="committed sends, looked for in the last leader's log or in the final reads",
+    chapter=Chapter.CLIENTS,
+    looks_for="a committed value that is not in the last leader's log; or that a complete final"
+    " read went past and did not return",
+    meanwhile=Proof.GONE,
+    excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip

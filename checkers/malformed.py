@@ -17,7 +17,7 @@ import pyarrow as pa
 from checkers.columns import Ints, Mask, equal, ints, present, repeated, select
 from checkers.findings import anomaly_at, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Chapter, Checker, Findings, Scope
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly, Words
@@ -143,6 +143,9 @@ OPS_CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     compares="operations",
+    chapter=Chapter.HARNESS,
+    looks_for="an op id twice, two open ops in a process, an op after the process's `info`, an end"
+    " before its beginning or without one, a value sent twice",
 )
 VALUES_CHECKER = Checker(
     name=NAME,
@@ -153,4 +156,7 @@ VALUES_CHECKER = Checker(
     check=_check_values,
     premises=(),
     compares="sends",
+    chapter=Chapter.HARNESS,
+    looks_for="an op id twice, two open ops in a process, an op after the process's `info`, an end"
+    " before its beginning or without one, a value sent twice",
 )

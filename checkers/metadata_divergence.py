@@ -27,7 +27,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import texts_in
 from checkers.group import Group
 from checkers.log_divergence import Pair, divergences
-from checkers.protocol import Checker, During, Findings, Promise, Proved, Scope
+from checkers.protocol import Chapter, Checker, During, Findings, Promise, Proved, Scope, Waits
 from checkers.quorum import Marks
 from checkers.replica_reasons import leader_text, listed, sides, verb, wrong_copy
 from results.record.terms import AnomalyClass, Mode
@@ -117,5 +117,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.EPOCHS,
     compares="offsets of the controllers' log, compared between two nodes",
+    chapter=Chapter.CONTROLLERS,
+    looks_for="every two nodes' logs, record by record, from the larger start on and below what the"
+    " quorum's leaders had told to be committed on both",
+    waits=Waits.STOPPED,
     during=During.AT_END,
 )

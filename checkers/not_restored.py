@@ -17,7 +17,7 @@ before there was an audit do not have, nor those whose audit was their first wor
 from checkers.facts import AUDITED, LOOKED, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Chapter, Checker, Findings, Scope
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -76,4 +76,7 @@ CHECKER = Checker(
     scope=Scope.RUN,
     applies=_applies,
     compares="comparisons of the hosts with how they were before",
+    chapter=Chapter.HARNESS,
+    looks_for="what carries the run's mark on its hosts is not as it was before the run, or nobody"
+    " looked afterwards",
 )

@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, Ints, Mask, equal, ints
+from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proof
 from checkers.send_order import out_of_order, send_excuses
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
@@ -147,4 +148,11 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.LOG,
     compares="acknowledged sends that began after another one had been acknowledged",
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="acknowledged sends whose op ended strictly before another one's began; times of the"
+    " record's one clock. One sort; the witness is the one that ended last, of those that"
+    " nothing excuses if there are any",
+    meanwhile=Proof.TOLD,
+    excuses=TAKES_ACKNOWLEDGED,
 )

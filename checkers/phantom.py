@@ -27,7 +27,7 @@ from checkers.client_reasons import (
 from checkers.columns import NONE, Ints, Mask, ints, present, runs_of, within
 from checkers.findings import anomaly_at, findings, known, number_in
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Premise, Promise
+from checkers.protocol import Chapter, Checker, Findings, Premise, Promise
 from checkers.reads import others, reads_of
 from results.record.terms import AnomalyClass
 from results.record.values import SEQUENCE_BITS
@@ -176,4 +176,9 @@ CHECKER = Checker(
     check=_check,
     promise=Promise.LOG,
     compares="polled records, looked for among what was sent",
+    chapter=Chapter.CLIENTS,
+    looks_for="a value read that nobody sent (with a cut stream: that lies in no range that a"
+    " worker had reserved either), or that belongs to another partition; also a record"
+    " that is none of ours",
+    waits="a late reader may be given what has left the window",
 )

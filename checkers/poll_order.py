@@ -37,6 +37,7 @@ from checkers.client_reasons import (
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
 from checkers.group import Group
@@ -49,7 +50,7 @@ from checkers.positions import (
     poll_steps,
     read_rows,
 )
-from checkers.protocol import Checker, Excuse, Findings, Premise, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Premise, Promise, Proved, Waits
 from checkers.reads import others, reads_among, reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
@@ -415,6 +416,12 @@ SKIP_CHECKER = Checker(
     applies=_keeps_all,
     promise=Promise.LOG,
     compares=_STEPS,
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="where a reader stood, and the first record of its next ok poll: a committed record"
+    " lies between, or the offset is not higher",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS | {Excuse.REBALANCE},
 )
 NONMONOTONIC_CHECKER = Checker(
     name=NONMONOTONIC,
@@ -431,6 +438,12 @@ NONMONOTONIC_CHECKER = Checker(
     check=_check_order(NONMONOTONIC, _between_polls),
     promise=Promise.LOG,
     compares=_STEPS,
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="where a reader stood, and the first record of its next ok poll: a committed record"
+    " lies between, or the offset is not higher",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS | {Excuse.REBALANCE},
 )
 INT_SKIP_CHECKER = Checker(
     name=INT_SKIP,
@@ -447,6 +460,11 @@ INT_SKIP_CHECKER = Checker(
     applies=_keeps_all,
     promise=Promise.LOG,
     compares=_INNER_STEPS,
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="neighbouring records of one ok op",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS,
 )
 INT_NONMONOTONIC_CHECKER = Checker(
     name=INT_NONMONOTONIC,
@@ -462,5 +480,10 @@ INT_NONMONOTONIC_CHECKER = Checker(
     check=_check_order(INT_NONMONOTONIC, _inside_polls),
     promise=Promise.LOG,
     compares=_INNER_STEPS,
+    chapter=Chapter.ORDER,
+    of_histories=True,
+    looks_for="neighbouring records of one ok op",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS,
 )
 CHECKERS = (SKIP_CHECKER, NONMONOTONIC_CHECKER, INT_SKIP_CHECKER, INT_NONMONOTONIC_CHECKER)

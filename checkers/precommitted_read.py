@@ -16,7 +16,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import ends_of, fetched_from, op_span
-from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Proved
 from checkers.reads import left_out_aborted
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
@@ -110,4 +110,8 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.TRANSACTIONS,
     compares="sends of transactions that read on in the same partition",
+    chapter=Chapter.TRANSACTIONS,
+    of_histories=True,
+    looks_for="what an op read (read_committed) with what itself sent",
+    meanwhile=Proof.TOLD,
 )

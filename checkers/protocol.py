@@ -74,6 +74,42 @@ class Promise(StrEnum):
     RECOVERY = "recovery"
 
 
+class Chapter(StrEnum):
+    """The table of `docs/checkers.md` that lists a check."""
+
+    CLIENTS = "clients"
+    ORDER = "order"
+    GROUPS = "groups"
+    TRANSACTIONS = "transactions"
+    REPLICAS = "replicas"
+    CONTROLLERS = "controllers"
+    LIVENESS = "liveness"
+    HARNESS = "harness"
+
+
+class Proof(StrEnum):
+    """Why an anomaly of an unfinished record stands at its end, too."""
+
+    TOLD = "told"
+    """It rests on acknowledgements, reads and answers: the logs serve for excuses only."""
+    OBSERVED = "observed"
+    """The same, and only on what observers were answered."""
+    COPIED = "copied"
+    """It rests on replicas' logs, of which a copy is kept."""
+    GONE = "gone"
+    """It rests on what no replica's log has, though each was read to its end afterwards."""
+
+
+class Waits(StrEnum):
+    """Reasons that several checks have to wait for the end of the record."""
+
+    BUDGET = "its budget counts from the last heal"
+    BEFORE = "it compares with rows that have left the window"
+    STOPPED = "it needs the files of stopped nodes"
+    LATER = "an answer that excuses it may still come"
+    CYCLES = "a cycle goes through all partitions and the whole run"
+
+
 class During(StrEnum):
     """From when what a check compares is."""
 
@@ -162,6 +198,15 @@ class Checker:
         why: The reason of one of its anomalies that has no cause yet, from the rows of its group
             (those of `tables`), as `Anomaly.reason`; it names what the record lacks. If it is
             `Proved`, it becomes the anomaly's cause.
+        chapter: Which table of `docs/checkers.md` lists it; None: it is Jepsen's.
+        looks_for: What is an anomaly, or what is compared, as that table has it.
+        excuses: The rows of the contract's table that allow it where its kernel notes them.
+        always_allowed: Whether nobody promises that it does not happen.
+        meanwhile: Why what it finds in an unfinished record stands; None: it waits for the end.
+        waits: Then: the reason.
+        follows: Which other anomalies may bring it about by themselves, and why. What a root says
+            in its `Words.explains` is not repeated here.
+        of_histories: Whether what clients saw is enough for it, as in a history of others.
     """
 
     name: str
@@ -177,6 +222,14 @@ class Checker:
     words: Words | None = None
     told_as: Callable[[Sequence[Example]], Words | None] = _as_ever
     why: Callable[[Group, Anomaly], str] = no_reason
+    chapter: Chapter | None = None
+    looks_for: str = ""
+    excuses: frozenset[Excuse] = frozenset()
+    always_allowed: bool = False
+    meanwhile: Proof | None = None
+    waits: str = ""
+    follows: Mapping[str, str] = field(default_factory=dict)
+    of_histories: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

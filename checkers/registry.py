@@ -1,6 +1,7 @@
 """The list of checkers: one line each."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from checkers import (
     aborted_read,
@@ -35,6 +36,7 @@ from checkers import (
     metadata_divergence,
     not_restored,
     offset_order,
+    out_of_order_sequence,
     phantom,
     poll_order,
     precommitted_read,
@@ -83,6 +85,7 @@ CHECKERS: tuple[Checker, ...] = (
     offset_order.CHECKER,
     log_divergence.CHECKER,
     log_start_moved.CHECKER,
+    out_of_order_sequence.CHECKER,
     under_replicated.CHECKER,
     two_leaders.CHECKER,
     two_leaders.QUORUM_CHECKER,
@@ -128,15 +131,17 @@ JEPSENS: tuple[Checker, ...] = (
 )
 """The harness's own, and those of Jepsen's Kafka checker, by its definitions."""
 
-OF_HISTORIES = frozenset({
-    "duplicate", "inconsistent-offsets", "ack-mismatch", "G1a", "precommitted-read", "poll-skip",
-    "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",
-    "int-send-skip", "int-nonmonotonic-send", "offset-order", "G0", "G0-process", "G0-realtime",
-    "G1c", "G1c-process", "G1c-realtime",
-})  # fmt: skip
-"""What can be judged of a history of others under the contract: what its clients saw is enough."""
 
-WORDS: Mapping[str, Words] = {each.name: each.words for each in CHECKERS if each.words}
+def _symptoms(root: str) -> dict[str, str]:
+    """Return which anomalies say that another one may bring them about, and why."""
+    return {each.name: each.follows[root] for each in CHECKERS if root in each.follows}
+
+
+WORDS: Mapping[str, Words] = {
+    each.name: replace(each.words, explains={**each.words.explains, **_symptoms(each.name)})
+    for each in CHECKERS
+    if each.words
+}
 """Of each anomaly, whoever judges."""
 
 HEADLINES = (
@@ -162,5 +167,5 @@ def checkers_of(facts: RunFacts) -> tuple[Checker, ...]:
             each for each in JEPSENS if kept or each.anomaly_class is not AnomalyClass.HARNESS
         )
     if facts.history:
-        return tuple(each for each in CHECKERS if each.name in OF_HISTORIES)
+        return tuple(each for each in CHECKERS if each.of_histories)
     return CHECKERS

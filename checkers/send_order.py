@@ -40,11 +40,12 @@ from checkers.client_reasons import (
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
+from checkers.excuses import TAKES_ACKNOWLEDGED, WRITES_TWICE
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Checker, Excuse, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Promise, Proved
 from checkers.reads import reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
@@ -329,8 +330,10 @@ def _checker(
     words: Words,
     *,
     name: str,
+    looks_for: str,
+    waits: str,
+    excuses: frozenset[Excuse] = frozenset(),
     compares: str = _INSIDE,
-    promise: Promise | None = Promise.LOG,
 ) -> Checker:
     return Checker(
         name=name,
@@ -340,8 +343,14 @@ def _checker(
         tables=_TABLES,
         check=check,
         applies=_acknowledges,
-        promise=promise,
+        promise=None if name == INT_SKIP else Promise.LOG,
+        always_allowed=name == INT_SKIP,
         compares=compares,
+        chapter=Chapter.ORDER,
+        looks_for=looks_for,
+        excuses=excuses,
+        waits=waits,
+        of_histories=True,
     )
 
 
@@ -355,6 +364,10 @@ NONMONOTONIC_CHECKER = _checker(
         explains={"int-nonmonotonic-send": SAME_OP},
     ),
     name=NONMONOTONIC,
+    looks_for="the last send of a process's op and the first of its next one, of those that were"
+    " acknowledged at an offset and not undone",
+    excuses=TAKES_ACKNOWLEDGED,
+    waits="offset-order finds the same by the clock",
     compares="pairs of ops of a process with acknowledged sends",
 )
 INT_NONMONOTONIC_CHECKER = _checker(
@@ -366,6 +379,9 @@ INT_NONMONOTONIC_CHECKER = _checker(
         promise="A writer's later messages get higher offsets.",
     ),
     name=INT_NONMONOTONIC,
+    looks_for="neighbouring sends of one op",
+    excuses=TAKES_ACKNOWLEDGED | WRITES_TWICE,
+    waits="which of two copies stays, the last log tells",
 )
 INT_SKIP_CHECKER = _checker(
     _check_inner_skips,
@@ -375,6 +391,7 @@ INT_SKIP_CHECKER = _checker(
         means="Messages of others lie between those that one operation sent, as they always may.",
     ),
     name=INT_SKIP,
-    promise=None,  # It is always allowed.
+    looks_for="neighbouring sends of one op",
+    waits="it is always allowed",
 )
 CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)

@@ -39,7 +39,17 @@ from checkers.findings import (
 )
 from checkers.group import Group
 from checkers.group_reasons import took_elsewhere
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    During,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+    Waits,
+)
 from checkers.reigns import between
 from checkers.replica_reasons import verb
 from checkers.unavailable import ended_early
@@ -352,5 +362,10 @@ CHECKER = Checker(
     premises=(),
     promise=Promise.RECOVERY,
     compares="partitions that were led, or looked at for longer than the budget",
+    chapter=Chapter.LIVENESS,
+    looks_for="no sign of a leader for longer than `election_s`; a good sign: a broker that"
+    " answered ListOffsets as leader (with ZooKeeper: whom it named), an acknowledged"
+    " send, a record that was polled",
+    waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -41,12 +41,23 @@ from checkers.columns import (
     within,
 )
 from checkers.dropped import marker_lost
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import Ends, ends_of
 from checkers.positions import ok_inner_poll_steps, poll_steps
-from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Derivation,
+    During,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Scope,
+)
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass, Phase
 from results.record.verdict import Anomaly, Words
@@ -377,5 +388,11 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.TRANSACTIONS,
     compares="committed transactions with two records or more, as final reads show them",
+    chapter=Chapter.TRANSACTIONS,
+    looks_for="the records of each certainly committed transaction, of all partitions: some"
+    " returned by a read_committed final read, others not, though they lie below the end"
+    " that a complete one had to reach",
+    waits="a transaction is shown in parts until its last marker is written",
+    excuses=TAKES_RECORDS,
     during=During.AT_END,
 )

@@ -19,7 +19,7 @@ import pyarrow as pa
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.findings import anomaly_at, findings, number_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Chapter, Checker, Findings, Scope
 from results.record.terms import AnomalyClass, F, Outcome, Phase
 from results.record.verdict import Anomaly, Words
 
@@ -148,4 +148,7 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     compares="amounts of traffic that the plan asks for",
+    chapter=Chapter.HARNESS,
+    looks_for="under 100 messages sent ok or 100 ok polls that returned something in the main phase"
+    " (`[minimums]` of the plan), or none before, during or after the faults",
 )

@@ -53,12 +53,14 @@ from checkers.findings import (
 )
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import (
+    Chapter,
     Checker,
     Excuse,
     Findings,
     Labels,
     Premise,
     Promise,
+    Proof,
     Proved,
     Scope,
 )
@@ -401,6 +403,12 @@ CHECKER = Checker(
     premises=(),
     promise=Promise.EPOCHS,
     compares="claims of an epoch that was claimed before, and records of one epoch on two replicas",
+    chapter=Chapter.REPLICAS,
+    looks_for="who answered as leader, by epoch, elections in the metadata log or ZooKeeper, and"
+    " what Metadata answers name, all together; records of one epoch at one offset on two"
+    " replicas; controllers that led",
+    meanwhile=Proof.OBSERVED,
+    excuses=frozenset({Excuse.REUSED}),
 )
 QUORUM_CHECKER = Checker(
     name=NAME,
@@ -414,4 +422,8 @@ QUORUM_CHECKER = Checker(
     applies=_has_quorum,
     promise=Promise.EPOCHS,
     compares="controllers that led, by their own files and logs",
+    chapter=Chapter.CONTROLLERS,
+    looks_for="who was leader in an epoch, by files and logs",
+    meanwhile=Proof.OBSERVED,
+    excuses=frozenset({Excuse.REUSED}),
 )

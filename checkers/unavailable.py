@@ -46,7 +46,7 @@ from checkers.findings import (
 )
 from checkers.group import Group
 from checkers.group_reasons import followers_serve, served_by, took_elsewhere
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.protocol import Chapter, Checker, During, Findings, Labels, Premise, Promise, Waits
 from checkers.replica_reasons import listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
@@ -413,5 +413,9 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.RECOVERY,
     compares="partitions that took a message, or were tried for longer than the budget",
+    chapter=Chapter.LIVENESS,
+    looks_for="no send to the partition succeeds for longer than `unavailable_s`, and in so many"
+    " seconds sends were under way; a good sign: a send that was acknowledged or ended ok",
+    waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

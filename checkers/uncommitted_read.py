@@ -45,9 +45,10 @@ from checkers.client_reasons import (
 )
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
+from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Waits
 from checkers.replica_reasons import verb
 from checkers.successors import reached, reported_isrs
 from checkers.unclean_elections import took_value_at
@@ -370,4 +371,8 @@ CHECKER = Checker(
     applies=announces,
     promise=Promise.LOG,
     compares="polled records, compared with what leaders announced afterwards",
+    chapter=Chapter.REPLICAS,
+    looks_for="each polled record, and what leaders announced after its poll",
+    waits=Waits.LATER,
+    excuses=TAKES_RECORDS,
 )

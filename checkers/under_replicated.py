@@ -26,6 +26,7 @@ from checkers.announcements import announcements
 from checkers.client_reasons import in_words
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import (
     anomaly_at,
@@ -38,6 +39,7 @@ from checkers.findings import (
 )
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import (
+    Chapter,
     Checker,
     During,
     Excuse,
@@ -428,5 +430,11 @@ CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="acknowledged records and logs of followers in sync, looked for on enough replicas",
+    chapter=Chapter.REPLICAS,
+    looks_for="each record acknowledged with acks=all that the last leader has, and in how many"
+    " final logs it stands; after the recovery the end of each log in the ISR, and what"
+    " had been announced or acknowledged two seconds before",
+    waits="followers may lag until the brokers stop",
+    excuses=TAKES_RECORDS,
     during=During.AT_END,
 )

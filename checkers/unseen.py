@@ -36,12 +36,13 @@ from checkers.client_reasons import (
 )
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.disk_losses import lost_on_disks
+from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.group_reasons import ends_of, kept_open
 from checkers.lost_write import lost_values, retained
-from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import Chapter, Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.reigns import between
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
@@ -254,6 +255,11 @@ UNSEEN_CHECKER = Checker(
     applies=_applies,
     promise=Promise.STORED,
     compares="committed sends, looked for among what was read",
+    chapter=Chapter.CLIENTS,
+    looks_for="a committed value, no `lost-write`, that no read returned, though all final reads of"
+    " its partition are complete",
+    waits="only the final reads show what nobody was given",
+    excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip
 
 
@@ -342,5 +348,8 @@ INCOMPLETE_CHECKER = Checker(
     check=_check_final_reads,
     premises=(),
     compares="final reads",
+    chapter=Chapter.HARNESS,
+    looks_for="a final read that was never made or stopped short, or a transaction still open at"
+    " its end",
     during=During.AT_END,
 )

@@ -57,10 +57,6 @@ class VersionOrder:
         at = first_match(values, self.values[::-1])
         return np.where(at >= 0, len(self.values) - 1 - at, NONE)
 
-    def first_index(self, values: Ints) -> Ints:
-        """Return the index of each value's first place in the order, -1 if it has none."""
-        return first_match(values, self.values)
-
 
 def version_order(group: Group) -> VersionOrder:
     """Return the version order of a partition, by the definitions of the run's judge.

@@ -8,25 +8,19 @@ the record is closed, then the hosts are taken down.
 """
 
 import shutil
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from cluster.hosts.choose import make_hosts
 from cluster.kafka.brokers import Ended
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
-from cluster.kafka.configuration import called
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
-from cluster.kafka.versions import machines
+from cluster.nodes import called
 from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
-from cluster.reference.process.hosts import CuttingHosts
-from harness.elsewhere import cuts_by_itself
 from harness.interrupt import Interrupts
 from harness.progress import Progress
+from harness.world import World
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
@@ -37,6 +31,7 @@ from results.record.clock import (
 from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Event
 from results.record.terms import Mode
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.final_reads import read_to_end
@@ -58,6 +53,7 @@ class Arena:
         plan: The run.
         paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         progress: Shows how far it is.
         interrupts: Ctrl-C, once and twice.
         undo: Takes what must be undone.
@@ -69,6 +65,7 @@ class Arena:
     plan: Plan
     paths: RunPaths
     clock: RunClock
+    world: World
     progress: Progress
     interrupts: Interrupts
     undo: ExitStack
@@ -135,24 +132,10 @@ class Arena:
         if plan.mode is Mode.CONTROLLERS:
             whom += f" and {plan.controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
-        distribution = java = None
-        if not plan.is_reference:
-            distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
-            java = find_java()
-        self.hosts = self._made_hosts()
+        self.hosts = self.world.hosts(plan, self.paths)
         self.undo.callback(self.hosts.down)
         self.hosts.up()
-        return KafkaCluster(
-            plan, self.hosts, distribution=distribution, java=java, paths=self.paths
-        )
-
-    def _made_hosts(self) -> Hosts:
-        plan, processes = self.plan, self.paths.processes
-        if cuts_by_itself(plan, plan.hosts):
-            return CuttingHosts(machines(plan), processes)
-        return make_hosts(
-            plan.hosts, machines(plan), processes, image=plan.image, disk_mb=plan.disk_mb
-        )
+        return self.world.cluster(plan, self.hosts, self.paths, say=self.progress.say)
 
     def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:
         """Note the topics, and ask each broker about them from now on."""
@@ -184,7 +167,7 @@ class Arena:
         *,
         what: str,
         deadline_s: float,
-        stop: threading.Event,
+        stop: Event,
         writers_lost: Callable[[], Sequence[str]],
     ) -> None:
         """Let clients go on until they were served, or a deadline is reached.
@@ -214,7 +197,7 @@ class Arena:
         read_to_end(
             self.plan,
             topics,
-            cluster.bootstrap(),
+            self.world.reader(self.plan, cluster.bootstrap()),
             targets=targets,
             clock=self.clock,
             live=self.paths.live,
@@ -256,10 +239,7 @@ class Arena:
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)
         self.hosts.down()
-        append_milestone(
-            self.paths.milestones,
-            Milestone(name="stopped", at_ns=self.clock.now_ns(), detail=detail),
-        )
+        self._note("stopped", detail)
         for node in (*cluster.nodes, *cluster.controllers):
             collect(self.paths.node(node))
         self.reach("collected")
@@ -280,7 +260,7 @@ class Arena:
         self,
         seconds: float,
         *,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
         writers_lost: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Let time pass, until it is over, somebody stops it, or not all can be recorded any more.

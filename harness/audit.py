@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import CanAudit, ClusterError
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
@@ -70,6 +70,9 @@ def audit(plan: Plan, paths: RunPaths) -> Audit:
 
 
 def _traces(plan: Plan, paths: RunPaths) -> Mapping[str, str]:
+    here = local_traces(paths.processes)
+    if plan.is_simulated:  # Its machines are objects of the stage, and end with it.
+        return here
     hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
     there = hosts.traces() if isinstance(hosts, CanAudit) else {}
-    return {**local_traces(paths.processes), **there}
+    return {**here, **there}

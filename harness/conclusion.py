@@ -6,13 +6,13 @@ from harness.interrupt import DRAWING, JUDGING, Answers
 from harness.judgement import Engine, judge_stored
 from harness.scenarios.telling import compare_with_story
 from harness.scratch import scratch_in
-from results.page.naming import names_of
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
 from results.store import typed
+from results.wording.naming import names_of
 
 
 def conclude(

@@ -9,7 +9,7 @@ from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, choose_hosts
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
@@ -17,13 +17,18 @@ from nemesis.schedule import Schedule, deal_schedule
 from results.record.plan import Plan, dump_plan
 
 
-def describe(plan: Plan, console: Console) -> None:
+def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     """Print the plan, its schedule of faults and what its configuration guarantees.
+
+    Args:
+        plan: As asked for.
+        console: Where to.
+        keep: Whether its cluster is to go on afterwards.
 
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    choice, schedule = dealt(plan)
+    choice, schedule = dealt(plan, keep=keep)
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:
         tell(plan, console)
@@ -43,13 +48,13 @@ def describe(plan: Plan, console: Console) -> None:
         console.print(f"  - {sentence}", markup=False)
 
 
-def dealt(plan: Plan) -> tuple[Choice, Schedule]:
+def dealt(plan: Plan, *, keep: bool = False) -> tuple[Choice, Schedule]:
     """Return the hosts that a plan would get here, and its schedule of faults.
 
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    refuse_elsewhere(plan)
+    refuse_elsewhere(plan, keep=keep)
     choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=plan.is_reference)
     why_not = abilities_for(plan, choice.hosts)
     abilities = able(why_not)

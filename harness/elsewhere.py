@@ -6,14 +6,15 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind
 from cluster.protocol import Ability, UserError
 from cluster.reference.bugs import Bug
-from results.record.plan import Plan
+from harness.simulated.honoured import HONOURED
+from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode
 
 USE_ANOTHER = "use --hosts namespace"
 
 
 def refuse_elsewhere(plan: Plan, *, keep: bool = False) -> None:
-    """Refuse what needs brokers on this machine, if the plan's are not.
+    """Refuse what a plan's brokers cannot do where they would run: elsewhere, or in no real time.
 
     Args:
         plan: As asked for.
@@ -22,6 +23,8 @@ def refuse_elsewhere(plan: Plan, *, keep: bool = False) -> None:
     Raises:
         UserError: What, and the remedy.
     """
+    if plan.is_simulated:
+        _refuse_unsimulated(plan)
     if plan.is_reference:
         _refuse_for_reference(plan, keep=keep)
     if not plan.hosts.startswith("ssh:"):
@@ -54,6 +57,24 @@ def abilities_for(plan: Plan, hosts: str) -> Mapping[Ability, str]:
 def cuts_by_itself(plan: Plan, hosts: str) -> bool:
     """Tell whether nodes cut links themselves: nobody else can where they share an address."""
     return plan.is_reference and hosts == HostKind.PROCESS
+
+
+def _refuse_unsimulated(plan: Plan) -> None:
+    refusals = {
+        f"only the reference cluster can be simulated, not {plan.system}:"
+        f" add --system {REFERENCE}": not plan.is_reference,
+        "simulated clients do not compress: take compression none": plan.compression != "none",
+        "of librdkafka's settings simulated clients know those of groups alone"
+        f" ({', '.join(HONOURED)}): leave the others of [client] out": not (
+            {*plan.client} <= {*HONOURED}
+        ),
+        "librdkafka's settings have no meaning for simulated clients: leave --clients out": (
+            plan.clients is not None
+        ),
+    }
+    for sentence, holds in refusals.items():
+        if holds:
+            raise UserError(sentence)
 
 
 def _refuse_for_reference(plan: Plan, *, keep: bool) -> None:

@@ -3,12 +3,12 @@
 The first Ctrl-C ends the main phase early: the run still heals, recovers, reads to the end and is
 judged. The second one skips what is left but the healing. While the stage listens, it answers, by
 its own console. Before and after that the command answers: before, no cluster is started; after,
-the run is not judged. A simulated run is played by the command itself, which answers throughout.
-The parent's end kills this process, whose hosts then end all that they
+the run is not judged. The parent's end kills this process, whose hosts then end all that they
 started (`cluster.hosts.agent`).
 """
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -17,10 +17,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
+from itertools import count
 from types import FrameType
 from typing import Self
 
 from rich.console import Console
+
+from harness.signalled import SignalledEvent
+from results.record.runtime import Event
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
@@ -40,10 +44,6 @@ ONCE = (
     " there is is judged; as a rule within a minute (Ctrl-C again: heal and stop only)"
 )
 TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
-SIMULATED = (
-    "interrupted: no more faults; the simulated brokers recover and stop, and what there is is"
-    " judged; as a rule within some seconds (Ctrl-C again: end at once, without a verdict)"
-)
 JUDGING = (
     "interrupted: the judgement ends, as a rule within 10 s, without a verdict"
     " (Ctrl-C again changes nothing)"
@@ -81,14 +81,18 @@ def postponed() -> Iterator[None]:
 class Interrupts:
     """Two events that the signals set.
 
+    Args:
+        event: Makes an event of the world whose life waits for them; a handler may set it.
+
     Attributes:
         finish: Set by the first signal: no new work, but an orderly end.
         abandon: Set by the second: heal and stop, nothing more.
     """
 
-    def __init__(self) -> None:
-        self.finish = threading.Event()
-        self.abandon = threading.Event()
+    def __init__(self, event: Callable[[], Event] = SignalledEvent) -> None:
+        self.finish, self.abandon = event(), event()
+        self._numbers = count(1)
+        self._came: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
@@ -102,8 +106,8 @@ class Interrupts:
         said = self._said = threading.Semaphore(0)
 
         def heed() -> None:
-            for event, say in ((self.finish, first), (self.abandon, second)):
-                event.wait()
+            for say in (first, second):
+                self._came.get()
                 say()
                 said.release()
 
@@ -120,9 +124,12 @@ class Interrupts:
         return heard
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
-        if self.finish.is_set():
+        # It may interrupt a wait for what it sets, and itself: nothing here takes a lock.
+        came = next(self._numbers)
+        if came > 1:
             self.abandon.set()
         self.finish.set()
+        self._came.put(came)
 
 
 class Cut(KeyboardInterrupt):
@@ -134,7 +141,6 @@ class _State(Enum):
 
     BEGINNING = auto()
     STAGE = auto()
-    SIMULATED = auto()
     HOSTS = auto()
     CUT = auto()
 
@@ -145,7 +151,6 @@ class Answers:
     Attributes:
         early: A signal came before the stage listened: no cluster is to be started.
         late: A signal came after the stage's end: the run is not to be judged.
-        finish: Set by the first signal while a run is simulated: no new work, but an orderly end.
 
     Args:
         run: The run, as it is typed after a command.
@@ -156,7 +161,6 @@ class Answers:
 
     def __init__(self, run: str, say: Answer, *, stage_is_heard: bool = True) -> None:
         self.early = self.late = False
-        self.finish = threading.Event()
         self._stage_is_heard = stage_is_heard
         self._run, self._say = run, say
         self._state = _State.BEGINNING
@@ -189,10 +193,6 @@ class Answers:
     def hand_on(self) -> None:
         """Leave the answers to the stage: it listens."""
         self._state = _State.STAGE
-
-    def simulates(self) -> None:
-        """Answer while this process plays the run itself."""
-        self._state, self._came = _State.SIMULATED, 0
 
     def stage_ended(self, heard: int) -> None:
         """Answer again: the stage has ended, and answered so many signals."""
@@ -231,9 +231,6 @@ class Answers:
             case _State.STAGE:
                 if not self._stage_is_heard and self._came <= 2:  # noqa: PLR2004 - the second
                     self._say(ONCE if self._came == 1 else TWICE)
-            case _State.SIMULATED:
-                self._answer(SIMULATED, left="")
-                self.finish.set()
             case _State.BEGINNING:
                 self._answer(BEGINNING)
                 self.early = True
@@ -268,15 +265,14 @@ class Answers:
             if self._is_swallowed():
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    def _answer(
-        self, sentence: str, *, left: str = "logquake heal undoes what is left of it, and "
-    ) -> None:
+    def _answer(self, sentence: str) -> None:
         """Answer the first signal by a sentence, and the second by the end of the command."""
         if self._came == 1:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second
             raise KeyboardInterrupt(
-                f"{self._run} was not judged; {left}logquake check {self._run} judges it"
+                f"{self._run} was not judged; logquake heal undoes what is left of it, and"
+                f" logquake check {self._run} judges it"
             )
 
 

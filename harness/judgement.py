@@ -14,8 +14,6 @@ from results.record.terms import Judge
 from results.record.verdict import Verdict
 from results.verdict_json import write_verdict
 
-ENGINES = ("spark", "local")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:

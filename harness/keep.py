@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,9 +29,10 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.kafka.versions import ZOOKEEPER_MACHINE, machines
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
+from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
+from harness.signalled import SignalledEvent
 from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
@@ -233,7 +233,7 @@ def end_kept(paths: RunPaths) -> list[str]:
 def main() -> None:
     """Keep the cluster of the run whose folder is the first argument, until SIGTERM."""
     paths = RunPaths(Path(sys.argv[1]))
-    stop = threading.Event()
+    stop = SignalledEvent()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

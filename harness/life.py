@@ -5,20 +5,20 @@ and see that it is healed → recovery → final reads → note leaders, high wa
 stop gracefully → collect. What it has in common with a scripted run is in `harness.arena`.
 """
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from rich.console import Console
 
+from cluster.hosts.abilities import built_for
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.observer import Summary
-from cluster.protocol import Ability, ClusterError, ClusterView
+from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
 from harness.healing import Healing
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from harness.watching import Watching
+from harness.world import Clients, World
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
@@ -26,9 +26,10 @@ from results.record.identities import groups
 from results.record.milestones import STOPPING
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import new_event, start
 from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
-from workloads.fleet import Fleet, FleetCounts
+from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
 """Clients go on for so long after the recovery: there must be traffic after the faults too."""
@@ -43,6 +44,7 @@ class Life:
         plan: The run.
         paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         console: Where the progress is shown.
         interrupts: Ctrl-C, once and twice.
         undo: Takes what must be undone.
@@ -54,20 +56,22 @@ class Life:
         paths: RunPaths,
         clock: RunClock,
         *,
+        world: World,
         console: Console,
         interrupts: Interrupts,
         undo: ExitStack,
     ) -> None:
         self._plan, self._paths, self._clock = plan, paths, clock
         self._interrupts, self._undo = interrupts, undo
-        self._fleet: Fleet | None = None
+        self._fleet: Clients | None = None
         self._nemesis: Nemesis | None = None
         self._healing: Healing | None = None
-        self._progress = Progress(console, self._look)
+        self._progress = Progress(console, self._look, draws=world.draws)
         self._arena = Arena(
             plan=plan,
             paths=paths,
             clock=clock,
+            world=world,
             progress=self._progress,
             interrupts=interrupts,
             undo=undo,
@@ -111,7 +115,9 @@ class Life:
 
     def _shake(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
         plan = self._plan
-        fleet = Fleet(plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths)
+        fleet = self._arena.world.clients(
+            plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths
+        )
         self._fleet = fleet
         self._undo.callback(lambda: fleet.stop(timeout_s=1.0))
         fleet.start()
@@ -131,7 +137,7 @@ class Life:
             writers_lost=fleet.died,
         )
         # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
-        schedule = deal_schedule(plan, abilities=frozenset(Ability))
+        schedule = deal_schedule(plan, abilities=built_for(plan.hosts))
         self._nemesis = Nemesis(
             plan=plan,
             schedule=schedule,
@@ -150,15 +156,15 @@ class Life:
         self._arena.reach("main-ended")
 
     def _main_phase(
-        self, cluster: KafkaCluster, fleet: Fleet, nemesis: Nemesis, watching: Watching | None
+        self, cluster: KafkaCluster, fleet: Clients, nemesis: Nemesis, watching: Watching | None
     ) -> None:
         def ends() -> list[str]:
             self._arena.look_for_ends(cluster)
             return [*fleet.died(), *(watching.found() if watching else ())]
 
-        over = threading.Event()
-        with ThreadPoolExecutor(1, thread_name_prefix="nemesis") as thread:
-            faults = thread.submit(nemesis.run, over)
+        over = new_event()
+        faults = start(lambda: nemesis.run(over), "nemesis", awaited=True)
+        try:
             try:
                 self._arena.pass_s(self._plan.time_limit_s, writers_lost=ends)
             finally:
@@ -166,6 +172,8 @@ class Life:
             if watching is not None:
                 watching.keep_moment()
                 watching.stop()
+        finally:
+            faults.join()
         faults.result()  # A bug of the nemesis is one of the run.
 
     def _recover(self, cluster: KafkaCluster) -> None:

@@ -4,23 +4,24 @@ import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cluster.kafka.properties import properties
+from cluster.files.properties import properties
 from cluster.protocol import Ability, UserError
 from cluster.reference.settings import SettingsError, parsed
 from harness.reaching import refuse_unsaid
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
-from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
 from results.record.tuning import tunes_a_broker, tunes_a_client
 from workloads.clients.settings import check_client_settings
+from workloads.registry import WORKLOADS
 
 DISK_MB = 512
 """Of each node, where a fault fills disks: an hour of the default rate, and soon full."""
 
 _CLIENTS = ", or write it into ~/.config/logquake/clients.toml and name its table with --clients"
 
-COMMENTED_PLAN = """\
+_PLAN = """\
 # A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
 # Options of the command line win over this file; the whole plan is stored with the run.
 
@@ -42,8 +43,8 @@ topics = 2
 partitions = 4               # Of each topic.
 
 # Clients.
-workload = "log"             # log: send and read; txn: in transactions; groups: in consumer groups
-                             # too. With txn the default rate is 100.
+workload = "log"             # @WORKLOADS@
+                             # With txn the default rate is 100.
 rate = 500                   # Operations a second, all clients together; 0: as many as can be.
 concurrency = 16             # Logical clients, each one operation at a time.
 workers = 2                  # Processes that they live in.
@@ -100,6 +101,12 @@ ok_sends = 100
 ok_polls = 100
 # confirmed_faults = 5       # Default: half of those scheduled.
 """
+COMMENTED_PLAN = _PLAN.replace(
+    "@WORKLOADS@",
+    "\n                             # ".join(
+        f"{name}: {each.brief}" for name, each in WORKLOADS.items()
+    ),
+)
 
 
 def assemble_plan(
@@ -182,6 +189,8 @@ def refuse_impossible(
             cannot inject, or that a cluster of this size has no room for; disks of their own, or
             an image, where there can be none.
     """
+    if plan.workload not in {*WORKLOADS, "script"}:
+        raise PlanError(f"workload: {plan.workload!r} is none of {', '.join(WORKLOADS)}")
     check_client_settings(plan)
     if plan.is_reference:
         _refuse_settings(plan)
@@ -273,7 +282,9 @@ def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan
         needs = [needs_of(family) for family in families]
     else:
         needs = [KINDS[fault.kind].needs for fault in plan.faults]
-    disk_mb = DISK_MB if any(Ability.DISK in each for each in needs) else None
+    # Simulated machines have a disk each anyway, of more than anybody fills.
+    fills = hosts != SIMULATED and any(Ability.DISK in each for each in needs)
+    disk_mb = DISK_MB if fills else None
     return plan.model_copy(
         update={
             "hosts": hosts,

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from results.page.plural import many
 from results.record.clock import pause_until, stopwatch_s
+from results.wording.plural import many
 
 LINE_INTERVAL_S = 10.0
 REFRESH_INTERVAL_S = 0.25
@@ -46,10 +46,14 @@ class Progress:
     Args:
         console: Where to.
         look: Returns what there is to show; called a few times a second from the display's thread.
+        draws: Whether anything is shown but the sentences that are said.
     """
 
-    def __init__(self, console: Console, look: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, console: Console, look: Callable[[], Snapshot], *, draws: bool = True
+    ) -> None:
         self._console = console
+        self._draws = draws
         self._look = look
         self._phase = "preparing"
         self._ends_s: float | None = None
@@ -58,7 +62,8 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         """Start to draw."""
-        self._thread.start()
+        if self._draws:
+            self._thread.start()
         return self
 
     def __exit__(
@@ -69,7 +74,8 @@ class Progress:
     ) -> None:
         """Stop to draw."""
         self._stop.set()
-        self._thread.join()
+        if self._draws:
+            self._thread.join()
 
     def phase(self, name: str, *, lasts_s: float | None = None) -> None:
         """Say that a phase begins, and how long it lasts where that is known."""

@@ -3,8 +3,10 @@
 `python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.staging` through the
 hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
 plan is read from the run's folder. An empty line on RESULT_FD says that the stage answers signals
-now. Another one is a JSON object: how the run ended, and how many signals were answered (`heard`).
-What happened is in the record. Whatever happens, faults are healed and hosts are taken down.
+now. Another one is a JSON object: how the run ended, how many signals were answered (`heard`), and
+whether the record has the end already (`noted`). It has not if the stage never knew in which world
+the run takes place, and so had no clock of it: who started the stage notes it then. What happened
+is in the record. Whatever happens, faults are healed and hosts are taken down.
 """
 
 import errno
@@ -23,12 +25,14 @@ from cluster.protocol import ClusterError, UserError
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, ONCE, TWICE, Interrupts, die_with_parent
 from harness.life import Life
+from harness.scenarios.choices import waits_s
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
+from harness.world import World, world_of
 from results.record.clock import RunClock, WaitTimeoutError
 from results.record.milestones import INTERRUPTED, Milestone
 from results.record.paths import RunPaths
-from results.record.plan import PlanError, load_plan, plan_from
+from results.record.plan import Plan, PlanError, load_plan, plan_from
 from workloads.fleet import FleetError
 
 
@@ -38,25 +42,42 @@ def main() -> None:
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])
     die_with_parent()
-    interrupts = Interrupts()
     with os.fdopen(result_fd, "w", encoding="utf-8") as pipe:
+        try:
+            plan = plan_from(load_plan(paths.plan))
+            world = world_of(plan)
+        except Exception as failed:  # noqa: BLE001 - as in `play`
+            result = _result_of(failed, paths)
+            json.dump({**asdict(result), "heard": 0, "noted": False}, pipe)
+            return
+        interrupts = Interrupts(world.event)
         result = play(
+            plan,
             paths,
-            RunClock(start_ns=start_ns),
+            world.clock(start_ns),
+            world=world,
             interrupts=interrupts,
             listening=lambda: print(end=LISTENING, file=pipe, flush=True),
         )
-        json.dump({**asdict(result), "heard": interrupts.settle()}, pipe)
+        json.dump({**asdict(result), "heard": interrupts.settle(), "noted": True}, pipe)
 
 
 def play(
-    paths: RunPaths, clock: RunClock, *, interrupts: Interrupts, listening: Callable[[], None]
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    interrupts: Interrupts,
+    listening: Callable[[], None],
 ) -> StageResult:
     """Play a run; every failure ends as a result, after everything was undone.
 
     Args:
-        paths: The run's folder.
+        plan: The run.
+        paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         interrupts: Takes the signals.
         listening: Is called when signals are answered here.
     """
@@ -71,11 +92,30 @@ def play(
 
     interrupts.tell(interrupted, lambda: console.print(f"  {TWICE}", markup=False, highlight=False))
     listening()
+    return outcome(plan, paths, clock, world=world, console=console, interrupts=interrupts)
+
+
+def outcome(
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    console: Console,
+    interrupts: Interrupts,
+) -> StageResult:
+    """Live a run's life; return how it ended, which is noted if it was not played to its end.
+
+    Args:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        world: Where it takes place.
+        console: Where to talk.
+        interrupts: Ctrl-C, once and twice.
+    """
     try:
-        plan = plan_from(load_plan(paths.plan))
-        with ExitStack() as undo:
-            life = ScriptedLife if plan.scenario else Life
-            life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
+        live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
         result = _result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
@@ -85,6 +125,42 @@ def play(
         early = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
         return noted(paths, clock, early)
     return StageResult(ending=Ending.PLAYED)
+
+
+def live(
+    plan: Plan,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    world: World,
+    console: Console,
+    interrupts: Interrupts,
+) -> None:
+    """Live a run's life in a world; what must be undone is undone on every way out.
+
+    Args:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        world: Where it takes place.
+        console: Where to talk.
+        interrupts: Ctrl-C, once and twice.
+    """
+    life = ScriptedLife if plan.scenario else Life
+
+    def lived() -> None:
+        with ExitStack() as undo:
+            life(
+                plan,
+                paths,
+                clock,
+                world=world,
+                console=console,
+                interrupts=interrupts,
+                undo=undo,
+            ).live()
+
+    world.play(lived, story_s=waits_s(plan) if plan.scenario else 0.0)
 
 
 def _result_of(failed: Exception, paths: RunPaths) -> StageResult:

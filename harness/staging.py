@@ -25,7 +25,8 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.class_keeping import keep_classes
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
+from cluster.reference.simulator.clock import WALL_CLOCK_S
 from harness.audit import audit
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
@@ -36,8 +37,8 @@ from harness.scenarios.telling import story_of
 from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
 from results.environment import collect_environment
-from results.record.clock import RunClock
-from results.record.milestones import Milestone
+from results.record.clock import NS_PER_S, RunClock, stopwatch_s
+from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
@@ -62,6 +63,105 @@ class Played:
     clock: RunClock
     answers: Answers
     dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run that can be played here.
+
+    Attributes:
+        plan: As it will be played.
+        java: Of its brokers; None: they need none.
+        dropped: What of its nemesis is left out, in sentences.
+    """
+
+    plan: Plan
+    java: Java | None
+    dropped: tuple[str, ...]
+
+
+def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
+    """Choose the hosts of a run, refuse what they cannot do, and fetch its Kafka.
+
+    Args:
+        plan: As asked for.
+        keep: Whether its cluster is to go on afterwards.
+        say: Tells the user what was chosen, and what is doubtful.
+
+    Raises:
+        UserError, PlanError: Something that the user can mend.
+    """
+    java = None if plan.is_reference else find_java()
+    refuse_elsewhere(plan, keep=keep)
+    choice = choose_hosts(
+        plan.hosts, image=plan.image, nodes=machines(plan), own_cuts=plan.is_reference
+    )
+    why_not = abilities_for(plan, choice.hosts)
+    abilities = able(why_not)
+    say(f"hosts: {choice.kind} ({choice.why})")
+    refuse_impossible(plan, abilities=abilities, why_not=why_not)
+    dropped = deal_schedule(plan, abilities=abilities, why_not=why_not).dropped
+    for sentence in (*doubts(plan), *dropped):
+        say(sentence)
+    refuse_another_kafka(plan, image_has=choice.kafka)
+    if not plan.is_reference:
+        distribution = fetch_kafka(plan.kafka_version, progress=say)
+        if (
+            java
+            and plan.kafka_version == Plan().kafka_version
+            and choice.kind in {HostKind.NAMESPACE, HostKind.PROCESS}
+        ):
+            # Of a version that is run now and then they would not be worth the wait.
+            keep_classes(java, distribution, progress=say)
+    played = as_played(plan, choice.hosts, abilities=abilities)
+    return Prepared(plan=played, java=java, dropped=dropped)
+
+
+def describe_run(
+    ready: Prepared,
+    paths: RunPaths,
+    clock: RunClock,
+    *,
+    begun: Callable[[RunPaths], None] | None = None,
+) -> None:
+    """Write what a run is, and on what it runs, into its folder.
+
+    Args:
+        ready: The run.
+        paths: Its folder, which is there.
+        clock: Its clock.
+        begun: Is told of the folder as soon as the plan is in it.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    plan, java = ready.plan, ready.java
+    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+    if plan.scenario is not None:
+        dump_story(story_of(plan), paths.story)
+    if begun is not None:
+        begun(paths)
+    collect_environment(
+        paths,
+        clock=clock,
+        java=str(java.path) if java else None,
+        java_version=java.major if java else None,
+        started_unix_s=WALL_CLOCK_S if plan.is_simulated else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VirtualTime(RunClock):
+    """The clock of a run that another process simulates: as late as what was noted of it last."""
+
+    milestones: Path
+
+    @classmethod
+    def of(cls, paths: RunPaths) -> "_VirtualTime":
+        return cls(start_ns=0, milestones=paths.milestones)
+
+    def now_ns(self) -> int:
+        return max((each.at_ns for each in load_milestones(self.milestones)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,63 +193,31 @@ class Staging:
             UserError, PlanError, StoreError: Something that the user can mend; there is no run.
         """
         try:
-            plan, java, dropped = self._prepare()
+            ready = prepared(self.plan, keep=self.keep, say=self._say)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted before the run began: nothing to judge") from None
+        plan = ready.plan
         with (
             Store(self.store).create(plan.name, plan.seed) as paths,
             self._answers(paths) as answers,
         ):
-            clock = RunClock.starting_now()
-            paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-            if plan.scenario is not None:
-                dump_story(story_of(plan), paths.story)
-            if begun is not None:
-                begun(paths)
-            collect_environment(
-                paths,
-                clock=clock,
-                java=str(java.path) if java else None,
-                java_version=java.major if java else None,
-            )
+            clock = _VirtualTime.of(paths) if plan.is_simulated else RunClock.starting_now()
+            describe_run(ready, paths, clock, begun=begun)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
+            began_s = stopwatch_s()
             result = self._play_audited(plan, paths, clock, answers)
+            if plan.is_simulated:
+                took_s = stopwatch_s() - began_s
+                lasted_s = clock.now_ns() / NS_PER_S
+                self._say(f"{lasted_s:.0f} s of virtual time took {took_s:.1f} s")
             yield Played(
                 plan=plan,
                 paths=paths,
                 result=result,
                 clock=clock,
                 answers=answers,
-                dropped=dropped,
+                dropped=ready.dropped,
             )
-
-    def _prepare(self) -> tuple[Plan, Java | None, tuple[str, ...]]:
-        java = None if self.plan.is_reference else find_java()
-        refuse_elsewhere(self.plan, keep=self.keep)
-        choice = choose_hosts(
-            self.plan.hosts,
-            image=self.plan.image,
-            nodes=machines(self.plan),
-            own_cuts=self.plan.is_reference,
-        )
-        why_not = abilities_for(self.plan, choice.hosts)
-        abilities = able(why_not)
-        self._say(f"hosts: {choice.kind} ({choice.why})")
-        refuse_impossible(self.plan, abilities=abilities, why_not=why_not)
-        dropped = deal_schedule(self.plan, abilities=abilities, why_not=why_not).dropped
-        for sentence in (*doubts(self.plan), *dropped):
-            self._say(sentence)
-        refuse_another_kafka(self.plan, image_has=choice.kafka)
-        if not self.plan.is_reference:
-            distribution = fetch_kafka(self.plan.kafka_version, progress=self._say)
-            if (
-                java
-                and self.plan.kafka_version == Plan().kafka_version
-                and choice.kind in {HostKind.NAMESPACE, HostKind.PROCESS}
-            ):
-                # Of a version that is run now and then they would not be worth the wait.
-                keep_classes(java, distribution, progress=self._say)
-        return as_played(self.plan, choice.hosts, abilities=abilities), java, dropped
 
     def _play_audited(
         self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers
@@ -194,7 +262,8 @@ class Staging:
                 answers.stage_ended(values.get("heard", 0))
         if not values:
             return _ended_by_itself(stage.returncode, paths, clock)
-        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        result = StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        return result if values["noted"] else noted(paths, clock, result)
 
     def _started(
         self, plan: Plan, paths: RunPaths, clock: RunClock, result_fd: int

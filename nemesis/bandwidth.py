@@ -6,6 +6,7 @@ Confirmed when our datagrams, more than fit, arrive no faster than that, and did
 
 from cluster.protocol import Quality
 from nemesis.evidence import limited_to
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
@@ -22,3 +23,13 @@ def bandwidth(aim: Aim, site: Site) -> BadLinks:
     worse = limited_to(rate_kbit, DATAGRAM_BYTES)
     trial = Trial(worse=worse, count=500, size=DATAGRAM_BYTES, interval_s=INTERVAL_S)
     return BadLinks(aim, site, quality, trial)
+
+
+SAYS = {
+    "bandwidth": InWords(
+        does="256 to 1024 kbit/s a link, each way",
+        injected="as `delay`",
+        proven="the rate at which a burst arrives",
+        undone="as `delay`",
+    ),
+}

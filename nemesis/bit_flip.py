@@ -27,6 +27,7 @@ from nemesis.bits import HEADER_BYTES, put_right, turn_over
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
 from nemesis.disk_effects import BitFlipEffect, BitsRightEffect, FlippedBit
+from nemesis.in_words import InWords
 from nemesis.log_folders import Place, log_bounds, recovery_points, replica_folders, segments
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
@@ -247,3 +248,14 @@ def _led(site: Site, node: str) -> set[Place]:
     view = site.cluster.view()
     places = view.partitions.items() if view else ()
     return {place for place, state in places if state.leader == node}
+
+
+SAYS = {
+    "bit-flip": InWords(
+        does="one bit of a batch of a replica that follows is turned over while its broker is down",
+        injected="SIGTERM or SIGKILL, a byte of the file is written, a start",
+        proven="an independent reader finds the batch's checksum wrong",
+        undone="the bit is put right where the batch is still there; a start; every checksum right",
+        costs="lost writes behind the bit that no other replica had (`bit-flip`)",
+    ),
+}

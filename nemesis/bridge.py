@@ -7,6 +7,7 @@ see each other. Each side takes the bridge for alive, and the other side for dea
 from cluster.protocol import ClusterError
 from nemesis.cut import Cut
 from nemesis.grudges import split_around
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
 LEAST_NODES = 3
@@ -21,3 +22,13 @@ def bridge(aim: Aim, site: Site) -> Cut:
     others = aim.rng.sample([node for node in nodes if node != middle], len(nodes) - 1)
     half = len(others) // 2
     return Cut(aim, site, split_around([middle], others[:half], others[half:]))
+
+
+SAYS = {
+    "bridge": InWords(
+        does="two halves that do not see each other, and the target, which sees both",
+        injected="as `isolate`",
+        proven="as `isolate`",
+        undone="as `isolate`",
+    ),
+}

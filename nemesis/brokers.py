@@ -2,7 +2,7 @@
 
 from cluster.protocol import CanTellBack, ClusterError, ClusterView, ProcessId
 from nemesis.broker_effects import BackEffect, ProcessChange
-from nemesis.protocol import Patience, Site
+from nemesis.protocol import FAILURES, Patience, Site
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 RUNNING = frozenset("RSDI")
@@ -73,11 +73,20 @@ class HitBrokers:
         self._note_gone(self._site.cluster.view())
 
     def start_missing(self) -> None:
-        """Start the broker of each target that has none running."""
+        """Start the broker of each target that has none running.
+
+        Raises:
+            ClusterError, OSError, SubprocessError: One did not start; all others were tried.
+        """
+        failed: list[Exception] = []
         for node in self._targets:
-            process = self._site.cluster.process(node)
-            if process is None or self._site.state_of(process) in GONE:
-                self._site.cluster.start_node(node)
+            try:
+                if broker_is_gone(self._site, node):
+                    self._site.cluster.start_node(node)
+            except FAILURES as refused:
+                failed.append(refused)
+        if failed:
+            raise failed[0]
 
     def wait_back(self, patience: Patience) -> BackEffect | None:
         """Wait until each target's broker runs and is registered; None if that does not come."""

@@ -5,11 +5,11 @@ the other in force. Cuts of links add up, each with an id of its own, and so cla
 moves a partition's replicas has the partition: two would give back what the other took.
 """
 
-import threading
 from collections.abc import Iterable
 from enum import StrEnum
 
 from cluster.protocol import ClusterError
+from results.record.runtime import new_lock
 
 
 class Aspect(StrEnum):
@@ -40,7 +40,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._holders: dict[tuple[Aspect, str], int] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def claim(self, fault_id: int, nodes: Iterable[str], aspect: Aspect = Aspect.PROCESS) -> None:
         """Take an aspect of all of the nodes (or partitions), or of none.
@@ -57,11 +57,6 @@ class Claims:
                 if holder != fault_id:
                     raise ClusterError(f"fault {holder} has the {aspect} of {each[1]} already")
             self._holders.update(dict.fromkeys(wanted, fault_id))
-
-    def are_free(self, nodes: Iterable[str], aspect: Aspect) -> bool:
-        """Tell whether a claim of an aspect of nodes would be granted now."""
-        with self._lock:
-            return aspect in COMPOSING or not any((aspect, n) in self._holders for n in nodes)
 
     def release(self, fault_id: int) -> None:
         """Give up all that a fault has."""

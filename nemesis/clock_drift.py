@@ -7,6 +7,7 @@ stand still (`clock_offset`): less than any budget of recovery, however long a d
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 
 RATES = (0.5, 0.75, 1.25)
@@ -48,3 +49,13 @@ class ClockDrift(ShiftedClocks):
     def _drifts(self, node: str, ahead_s: float) -> bool:
         expected_s = self.hosts.clock_offset_s(node)
         return abs(ahead_s) >= SHOWN_S and abs(ahead_s - expected_s) < TOLERANCE_S
+
+
+SAYS = {
+    "clock-drift": InWords(
+        does="its clock runs fast or slow",
+        injected="as `clock-offset`",
+        proven="the same, several times",
+        undone="as `clock-offset`",
+    ),
+}

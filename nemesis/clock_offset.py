@@ -10,6 +10,7 @@ from random import Random
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 
 FORWARD_S = (1.5, 3.0)
@@ -56,3 +57,13 @@ def drawn_offset_s(rng: Random) -> float:
     if rng.random() < BACK_SHARE:
         return -round(rng.choice(BACK_S) * rng.uniform(1.0, 1.2), 1)
     return round(rng.uniform(*FORWARD_S), 1)
+
+
+SAYS = {
+    "clock-offset": InWords(
+        does="a broker's wall clock jumps, and stays wrong",
+        injected="libfaketime's file of that node",
+        proven="the time that the broker writes into its own log, against ours",
+        undone="the file says 0; the same measure",
+    ),
+}

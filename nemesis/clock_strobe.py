@@ -1,13 +1,12 @@
 """The fault `clock-strobe`: a broker's wall clock jumps to and fro, many times while it lasts."""
 
-import threading
-from contextlib import suppress
-
-from cluster.protocol import ClusterError
+from nemesis.background import Background
 from nemesis.clocks import ASK_INTERVAL_S, TOLERANCE_S, ShiftedClocks
-from nemesis.cluster_effects import ClockEffect
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.cluster_effects import ClockEffect, ClockTrueEffect
+from nemesis.in_words import InWords
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import new_event
 
 JUMPS_S = (-3.0, -1.5, 1.5, 3.0)
 PERIODS_S = (0.05, 0.2, 0.5, 1.0)
@@ -27,14 +26,13 @@ class ClockStrobe(ShiftedClocks):
         self._aim = aim
         self._jump_s = aim.rng.choice(JUMPS_S)
         self._period_s = aim.rng.choice(PERIODS_S)
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = new_event()
+        self._background = Background()
 
     def inject(self) -> None:
         """Begin to jump."""
         self.note_before()
-        self._thread = threading.Thread(target=self._strobe, name="clock-strobe", daemon=True)
-        self._thread.start()
+        self._background.start(self._strobe, "clock-strobe")
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
         """See that each broker was off by the jump at one time, and right at another."""
@@ -47,16 +45,20 @@ class ClockStrobe(ShiftedClocks):
 
         what = "the brokers' clocks to jump to and fro"
         if not self.come_to(jump, patience, what=what, interval_s=ASK_INTERVAL_S / 2):
+            self._background.raise_failure()
             return None
         return self.shown(self._jump_s, 1.0, told)
 
     def heal(self) -> None:
         """Come to an end, and have all of them see the true time. Idempotent."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._background.join()
         super().heal()
+
+    def confirm_healed(self, patience: Patience) -> ClockTrueEffect | None:
+        """See that each is as it was; see `ShiftedClocks`."""
+        self._background.raise_bugs()
+        return super().confirm_healed(patience)
 
     def _was_both(self, said: tuple[float, ...]) -> bool:
         wrong = any(abs(ahead_s - self._jump_s) < TOLERANCE_S for ahead_s in said)
@@ -68,6 +70,18 @@ class ClockStrobe(ShiftedClocks):
             wrong = not wrong
             offset_s = self._jump_s if wrong else 0.0
             for node in self.targets:
-                with suppress(ClusterError, OSError):  # A machine out of reach: the next may come.
+                try:
                     self.hosts.set_clock(node, offset_s=offset_s)
+                except FAILURES as failed:  # A machine out of reach: the next may come.
+                    self._background.note(failed)
             pause_until(stopwatch_s() + self._period_s, self._over)
+
+
+SAYS = {
+    "clock-strobe": InWords(
+        does="its clock jumps to and fro",
+        injected="as `clock-offset`, by a thread of its own",
+        proven="the same, several times",
+        undone="as `clock-offset`",
+    ),
+}

@@ -5,6 +5,8 @@ Who leads what is told by the cluster's own metadata, from the node that `asked`
 
 from dataclasses import dataclass
 
+from nemesis.link_effects import QualityEffect
+
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
@@ -99,10 +101,16 @@ class VoterStruck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputedElectionEffect:
-    """Elections over slow links, whose voters do not live long."""
+    """Elections over slow links, whose voters do not live long.
+
+    Attributes:
+        struck: In order, until this was measured.
+        slow: The links between them.
+    """
 
     took_s: float
     struck: tuple[VoterStruck, ...]
+    slow: QualityEffect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ broker that holds `/controller`. Healed by a restart.
 from cluster.protocol import ClusterError, ClusterView
 from nemesis.broker_effects import BackEffect
 from nemesis.cluster_effects import ControllerFailoverEffect
+from nemesis.in_words import InWords
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
@@ -114,3 +115,13 @@ def leaves_a_quorum(plan: Plan) -> bool:
             return plan.nodes >= LEAST_VOTERS
         case Mode.CONTROLLERS:
             return plan.controllers >= LEAST_VOTERS
+
+
+SAYS = {
+    "controller-failover": InWords(
+        does="the active controller is killed",
+        injected="SIGKILL",
+        proven="another leads the quorum in a later epoch",
+        undone="as `kill`",
+    ),
+}

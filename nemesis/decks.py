@@ -5,7 +5,7 @@ again. All draws come from the random sources that are handed in.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -45,12 +45,11 @@ class Targets:
 
     Args:
         plan: Of the run; its replication and its partitions decide what roles there are.
-        rng: Draws for the common deck.
-        own: Makes a random source for a kind's own deck, whose draws disturb no other's.
+        rng: Draws for the common deck; a kind's own deck disturbs nobody's draws.
     """
 
-    def __init__(self, plan: Plan, rng: Random, own: Callable[[str], Random]) -> None:
-        self._plan, self._own = plan, own
+    def __init__(self, plan: Plan, rng: Random) -> None:
+        self._plan = plan
         self._common = _common_roles(plan, rng)
         self._aimed: dict[str, Iterator[str]] = {}
         self._waiting: deque[str] = deque()
@@ -61,7 +60,8 @@ class Targets:
         if not aims:
             return self._next_common(kind)
         if kind not in self._aimed:
-            self._aimed[kind] = _aimed_roles(aims, self._plan, self._own(kind))
+            own = Random(f"{self._plan.seed}/nemesis/aims/{kind}")
+            self._aimed[kind] = _aimed_roles(aims, self._plan, own)
         return next(self._aimed[kind])
 
     def _next_common(self, kind: str) -> str:

@@ -6,6 +6,7 @@ the fastest round trip takes longer by at least the delay of one way.
 
 from cluster.protocol import Quality
 from nemesis.evidence import later_by
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
@@ -17,3 +18,13 @@ def delay(aim: Aim, site: Site) -> BadLinks:
     delay_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=delay_ms, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, Trial(worse=later_by(delay_ms), count=200))
+
+
+SAYS = {
+    "delay": InWords(
+        does="packets between the targets and all others are 50 to 300 ms late, each way",
+        injected="a shaper on each link's sender",
+        proven="round trips of numbered datagrams, before and now",
+        undone="removal of its shape; the same measure",
+    ),
+}

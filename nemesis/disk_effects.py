@@ -222,7 +222,7 @@ class QuickDiskEffect:
     """Disks that are as quick as before, by the same measurement.
 
     Attributes:
-        flushes_s: By node: how long a flush holds its broker up.
+        flushes_s: By node: how long that page takes now.
     """
 
     took_s: float

@@ -9,6 +9,7 @@ acknowledged. Healed by removing the ballast and starting the broker.
 from nemesis.brokers import GONE
 from nemesis.disk_effects import DiskFullEffect, DiskRightEffect
 from nemesis.disks import HitDisks
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import EmptyDisk, Restart
 from results.record.clock import stopwatch_s
@@ -80,3 +81,13 @@ class DiskFull:
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
+
+
+SAYS = {
+    "disk-full": InWords(
+        does="a broker's disk has no room; it ends by itself as soon as it must write",
+        injected="a ballast takes all room of the node's own file system",
+        proven="a write of our own gets ENOSPC",
+        undone="the ballast goes; a start; a write works",
+    ),
+}

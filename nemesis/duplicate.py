@@ -6,6 +6,7 @@ grew by more than chance (`evidence`).
 
 from cluster.protocol import Quality
 from nemesis.evidence import doubles_more
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, drawn_seed, of_shares
 
@@ -17,3 +18,13 @@ def duplicate(aim: Aim, site: Site) -> BadLinks:
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(duplicate=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(doubles_more))
+
+
+SAYS = {
+    "duplicate": InWords(
+        does="5 to 30 of 100 packets come twice",
+        injected="as `delay`",
+        proven="the share that arrives again",
+        undone="as `delay`",
+    ),
+}

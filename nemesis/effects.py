@@ -1,11 +1,13 @@
 """What faults did, as measured: one dataclass a kind, JSON in the `faults` table.
 
 `effect` and `heal_effect` of a row are one of these, with `kind` added: `{"kind": "cut", ...}`.
+One that says itself what it measured (`SaysItself`) has that added as `told`, and pages print it.
 """
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import Field, asdict, dataclass
+from typing import Any, ClassVar, Protocol
 
 from nemesis.broker_effects import (
     BackEffect,
@@ -59,8 +61,19 @@ class LeftEffect:
     nodes: tuple[str, ...]
 
 
+class SaysItself(Protocol):
+    """An effect of a fault's own module: a frozen dataclass that says what it measured."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def told(self) -> str:
+        """What was measured, for people: `n2 stood still three times`."""
+
+
 Effect = (
-    CutEffect
+    SaysItself
+    | CutEffect
     | FlapEffect
     | QualityEffect
     | KillEffect
@@ -76,7 +89,8 @@ Effect = (
     | ClusterEffect
 )
 HealEffect = (
-    JoinEffect
+    SaysItself
+    | JoinEffect
     | FlappedEffect
     | ClearEffect
     | BackEffect
@@ -94,4 +108,6 @@ def effect_to_json(effect: Effect | HealEffect) -> str:
     """Return an effect as the JSON of the `faults` table."""
     words = re.findall(r"[A-Z][a-z]+", type(effect).__name__)
     kind = "-".join(word.lower() for word in words if word != "Effect")
-    return json.dumps({"kind": kind, **asdict(effect)})
+    told = getattr(effect, "told", None)
+    said = {} if told is None else {"told": told}
+    return json.dumps({"kind": kind, **asdict(effect), **said})

@@ -5,15 +5,17 @@ is probed: a cut that does not cut and a pause that does not join are found. One
 it is joined at the end, whatever phase the end falls into.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 
 from cluster.protocol import ClusterError, Link
+from nemesis.background import Background
 from nemesis.grudges import isolation, links_of
+from nemesis.in_words import InWords
 from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from nemesis.undo import Join
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.runtime import new_event, new_lock
 
 FIRST_S = 0.3
 """The first phases are short, so that both are confirmed soon."""
@@ -43,13 +45,11 @@ class Flapping:
         self._network = site.network
         self._aim, self._cut_id = aim, f"fault-{aim.fault_id}"
         self._rng = aim.rng
-        self._turn = threading.Lock()
-        self._over = threading.Event()
+        self._turn = new_lock()
+        self._over = new_event()
         self._phases: list[FlapPhase] = []
-        self._failed: ClusterError | OSError | None = None
         self._started_s = self._healed_s = stopwatch_s()
-        name = f"{self._cut_id}-flapping"
-        self._thread = threading.Thread(target=self._flap, name=name, daemon=True)
+        self._background = Background()
 
     def undo(self) -> tuple[Join, ...]:
         """Return the cut to remove, in whatever phase it is."""
@@ -60,7 +60,7 @@ class Flapping:
         if not any(self._network.probe(self.links).values()):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
-        self._thread.start()
+        self._background.start(self._flap, f"{self._cut_id}-flapping")
 
     def confirm(self, patience: Patience) -> FlapEffect | None:
         """See that a phase without links and one with all of them have been confirmed."""
@@ -84,11 +84,11 @@ class Flapping:
         self._over.set()
         with self._turn:
             self._network.join(self._cut_id)
-        if self._thread.is_alive():
-            self._thread.join(END_LIMIT_S)
+        self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
         """See that probes come through again, but where another fault still cuts."""
+        self._background.raise_bugs()
         try:
             after = wait_until(
                 self._probe_open,
@@ -107,8 +107,7 @@ class Flapping:
         )
 
     def _both_seen(self) -> bool:
-        if self._failed is not None:
-            raise self._failed
+        self._background.raise_failure()
         return {phase.cut for phase in self._phases if phase.confirmed} == {True, False}
 
     def _flap(self) -> None:
@@ -118,8 +117,8 @@ class Flapping:
                 self._phase(cut=True, hold_s=cut_s)
                 self._phase(cut=False, hold_s=open_s)
                 cut_s, open_s = self._rng.uniform(*CUT_S), self._rng.uniform(*OPEN_S)
-        except (ClusterError, OSError) as failed:
-            self._failed = failed
+        except FAILURES as failed:
+            self._background.note(failed)
 
     def _is_over(self) -> bool:
         return self._over.is_set() or self._aim.is_late
@@ -157,3 +156,13 @@ class Flapping:
         after = self._network.probe(self.links)
         cut_links = self._network.cut_links()
         return after if all(after[link] or link in cut_links for link in self.links) else None
+
+
+SAYS = {
+    "flapping": InWords(
+        does="the targets are cut off and joined, again and again, in a drawn rhythm",
+        injected="as `isolate`, by a thread of its own",
+        proven="datagrams in each phase: none arrives, all arrive",
+        undone="as `isolate`",
+    ),
+}

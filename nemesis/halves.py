@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nemesis.cut import Cut
 from nemesis.grudges import smaller_half, split
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
 
@@ -15,3 +16,13 @@ def halves(aim: Aim, site: Site) -> Cut:
     nodes = site.cluster.nodes
     half = smaller_half(nodes, aim.targets, aim.rng)
     return Cut(replace(aim, targets=half), site, split(nodes, half))
+
+
+SAYS = {
+    "halves": InWords(
+        does="a minority with the target, and the rest, do not see each other",
+        injected="as `isolate`",
+        proven="as `isolate`",
+        undone="as `isolate`",
+    ),
+}

@@ -6,9 +6,20 @@ followers goes on answering them, which is where a broker that acknowledges too 
 
 from nemesis.cut import Cut
 from nemesis.grudges import isolation
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
 
 def isolate(aim: Aim, site: Site) -> Cut:
     """Make the fault: every link from and to each target is cut."""
     return Cut(aim, site, isolation(site.cluster.nodes, aim.targets))
+
+
+SAYS = {
+    "isolate": InWords(
+        does="the targets see no other node, and none sees them",
+        injected="an nft chain of its own on each receiver",
+        proven="datagrams over each link arrived before, do not now; nft counters",
+        undone="removal of its chain; datagrams arrive",
+    ),
+}

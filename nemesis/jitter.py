@@ -7,6 +7,7 @@ than before by a quarter of that: of two such ways more than twice as much is ex
 
 from cluster.protocol import Quality
 from nemesis.evidence import spread_by
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
@@ -19,3 +20,13 @@ def jitter(aim: Aim, site: Site) -> BadLinks:
     quality = Quality(delay_ms=jitter_ms, jitter_ms=jitter_ms, seed=drawn_seed(aim))
     trial = Trial(worse=spread_by(jitter_ms / 2), count=600, interval_s=0.002)
     return BadLinks(aim, site, quality, trial)
+
+
+SAYS = {
+    "jitter": InWords(
+        does="each packet is late by another time, up to 60 to 200 ms",
+        injected="as `delay`",
+        proven="the spread of round trips",
+        undone="as `delay`",
+    ),
+}

@@ -6,6 +6,7 @@ What was written and not yet fsynced survives (a power loss would take it). Heal
 from cluster.protocol import CanKill, ClusterError
 from nemesis.broker_effects import BackEffect, KillEffect
 from nemesis.brokers import GONE, HitBrokers
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
@@ -54,3 +55,13 @@ class Kill:
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers are registered again."""
         return self._brokers.wait_back(patience)
+
+
+SAYS = {
+    "kill": InWords(
+        does="brokers are gone without a word; the page cache is not",
+        injected="SIGKILL to the broker's process group",
+        proven="the process is gone from `/proc`",
+        undone="a start; registered anew, as another broker says",
+    ),
+}

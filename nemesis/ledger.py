@@ -7,7 +7,6 @@ anything else happens, so that whatever a dead controller left in force is found
 
 import os
 import signal
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from nemesis.brokers import STOPPED
 from nemesis.undo import FlipBack, Resume, Undo
 from results.record.paths import RunPaths
 from results.record.reading import read_lines
+from results.record.runtime import new_lock
 from results.trust import confined
 
 
@@ -56,7 +56,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         if read_lines(path)[-1:] not in ([], [b""]):
             # Whoever wrote the last line died of it; ours must not be glued to it.
             self._append_bytes(b"\n")

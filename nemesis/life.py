@@ -1,8 +1,6 @@
 """The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
 
 import json
-import subprocess
-import threading
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -12,17 +10,16 @@ from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
+from nemesis.protocol import FAILURES, Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
 from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import Event
 
-FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
-"""What a host or a cluster raises when something outside of our code goes wrong."""
 RESOLVE_LIMIT_S = 10.0
 """A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
 CONFIRM_LIMIT_S = 5.0
@@ -49,6 +46,8 @@ class Book:
         claims: Who has which broker.
         seed: The run's.
         roster: Who there is, for targets by role; None: a script names its nodes.
+        dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
+            hand that is refused.
     """
 
     clock: RunClock
@@ -57,6 +56,7 @@ class Book:
     claims: Claims
     seed: int
     roster: Roster | None = None
+    dealt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,7 @@ class Life:
 
     Attributes:
         effect: What was measured; None as long as there is nothing.
+        over_s: When its heal was confirmed, in seconds of `stopwatch_s`; None: not yet.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Life:
         self.scheduled = scheduled
         self.phase = FaultPhase.WAITING
         self.effect: Effect | None = None
+        self.over_s: float | None = None
         self._target = target
         self._site = site
         self._book = book
@@ -115,6 +117,11 @@ class Life:
         return KINDS[self.scheduled.kind].takes
 
     @property
+    def begins_alone(self) -> bool:
+        """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
+        return KINDS[self.scheduled.kind].when_whole
+
+    @property
     def in_force(self) -> bool:
         """Whether there is, or may be, something to heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
@@ -129,7 +136,7 @@ class Life:
         self._fail(why)
         self.phase = FaultPhase.OVER
 
-    def begin(self, stop: threading.Event) -> None:
+    def begin(self, stop: Event) -> None:
         """Resolve the target, write the undo, inject, and confirm by measurement."""
         self.phase = FaultPhase.STARTING
         self._write(replace(self.row, requested_ns=self._book.clock.now_ns()))
@@ -155,7 +162,7 @@ class Life:
         else:
             self.phase = FaultPhase.HELD
 
-    def hold(self, stop: threading.Event) -> None:
+    def hold(self, stop: Event) -> None:
         """Wait as long as the fault shall last; not at all if it has no effect."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
@@ -208,9 +215,10 @@ class Life:
                 heal_effect=effect_to_json(effect),
             )
         )
+        self.over_s = stopwatch_s()
         self.phase = FaultPhase.OVER
 
-    def _planned(self, stop: threading.Event) -> Fault:
+    def _planned(self, stop: Event) -> Fault:
         """Make the fault for the nodes that its target means now."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
         if isinstance(self._target, Named):
@@ -234,17 +242,21 @@ class Life:
     def _claim(self, targets: tuple[str, ...]) -> None:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
         if not isinstance(self._target, Named):
-            aspect = KINDS[self.scheduled.kind].aspect
-            self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
+            for aspect in KINDS[self.scheduled.kind].aspects:
+                # Links around two brokers have those between them in common; controllers of their
+                # own have none of these.
+                brokers = tuple(self._site.cluster.nodes)
+                of_brokers = aspect is Aspect.QUALITY and not {*brokers}.isdisjoint(targets)
+                others = brokers if of_brokers and self._book.dealt else ()
+                nodes = dict.fromkeys((*targets, *others))
+                self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
         """Have no other fault move the same partitions, as long as this one can move them back."""
         moved = [f"{at.topic}-{at.partition}" for at in fault.undo() if isinstance(at, Reassign)]
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
-    def _resolved(
-        self, target: Target, stop: threading.Event
-    ) -> tuple[tuple[str, ...], ClusterView | None]:
+    def _resolved(self, target: Target, stop: Event) -> tuple[tuple[str, ...], ClusterView | None]:
         """Return the nodes of the target, and the view in which they were found.
 
         They are drawn from a source of their own: what else the fault draws hangs neither on who
@@ -260,17 +272,21 @@ class Life:
             try:
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
                 self._check_there(nodes, view)
+                self._check_free(nodes)
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None
             return nodes, view
 
         try:
-            return wait_until(
+            found = wait_until(
                 resolution, timeout_s=RESOLVE_LIMIT_S, what="a target", interval_s=0.2, stop=stop
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
+        if stop.is_set():
+            raise NoTargetError("the main phase ended before it could begin")
+        return found
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
         """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
@@ -280,6 +296,16 @@ class Life:
         for node in nodes:
             if node not in registered or not broker_runs(self._site, node):
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
+
+    def _check_free(self, nodes: tuple[str, ...]) -> None:
+        """Take the targets, or refuse them: a fault of another lane has them in hand, for now."""
+        if not self._book.dealt:
+            return
+        try:
+            self._claim(nodes)
+        except ClusterError as theirs:
+            self._book.claims.release(self.scheduled.fault_id)
+            raise NoTargetError(str(theirs)) from theirs
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

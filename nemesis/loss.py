@@ -6,6 +6,7 @@ datagrams that do not arrive grew by more than chance (`evidence`).
 
 from cluster.protocol import Quality
 from nemesis.evidence import loses_more
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, drawn_seed, of_shares
 
@@ -17,3 +18,13 @@ def loss(aim: Aim, site: Site) -> BadLinks:
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(loss=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(loses_more))
+
+
+SAYS = {
+    "loss": InWords(
+        does="5 to 30 of 100 packets get lost",
+        injected="as `delay`",
+        proven="the share of datagrams that do not arrive, beyond chance",
+        undone="as `delay`",
+    ),
+}

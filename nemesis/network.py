@@ -4,10 +4,10 @@ A wrapper around `CanPartition` hosts. Two cuts may cover one link; healing the 
 the link cut, rightly so, and only who knows all cuts can tell that from a heal that failed.
 """
 
-import threading
 from collections.abc import Collection, Mapping
 
 from cluster.protocol import CanPartition, Link
+from results.record.runtime import new_lock
 
 
 class Network:
@@ -20,7 +20,7 @@ class Network:
     def __init__(self, hosts: CanPartition) -> None:
         self._hosts = hosts
         self._cuts: dict[str, frozenset[Link]] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def cut(self, cut_id: str, links: Collection[Link]) -> None:
         """Cut links, in addition to what is cut already."""

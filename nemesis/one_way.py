@@ -6,6 +6,7 @@ and that asymmetry is what breaks elections: who hears nobody still has its requ
 
 from nemesis.cut import Cut
 from nemesis.grudges import deafness, muteness
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
 
@@ -17,3 +18,19 @@ def one_way_in(aim: Aim, site: Site) -> Cut:
 def one_way_out(aim: Aim, site: Site) -> Cut:
     """Make the fault by which none of the other nodes hears the targets."""
     return Cut(aim, site, muteness(site.cluster.nodes, aim.targets))
+
+
+SAYS = {
+    "one-way-in": InWords(
+        does="nothing reaches the targets; what they send arrives",
+        injected="as `isolate`",
+        proven="as `isolate`, and the other way still works",
+        undone="as `isolate`",
+    ),
+    "one-way-out": InWords(
+        does="nothing that the targets send arrives",
+        injected="as `isolate`",
+        proven="as `one-way-in`",
+        undone="as `isolate`",
+    ),
+}

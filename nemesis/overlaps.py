@@ -12,48 +12,51 @@ from dataclasses import replace
 from random import Random
 
 from nemesis.decks import Targets, kind_deck
-from nemesis.registry import KINDS, Kind
-from nemesis.schedule import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
-from nemesis.virtual import SETTLE_S, VIRTUAL_KINDS
+from nemesis.registry import KINDS
+from nemesis.scheduled import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
+from nemesis.targets import QUORUM_VOTERS
 from results.record.plan import Plan
 
 LONG, QUICK = 0, 1
 _QUICKEST_S, _QUICK_S = 0.05, 1.0
 _ONLY_LONG = frozenset(
-    name for name, kind in VIRTUAL_KINDS.items() if kind.when_whole or "all" in kind.aims
+    name for name, kind in KINDS.items() if kind.when_whole or {"all", QUORUM_VOTERS} & {*kind.aims}
 )
+"""What takes records is alone while it lasts, and who is all of the nodes shares none of them."""
 
 
-def deal_overlapping(plan: Plan, families: Sequence[str]) -> tuple[ScheduledFault, ...]:
+def deal_overlapping(
+    plan: Plan, families: Mapping[str, Sequence[str]]
+) -> tuple[ScheduledFault, ...]:
     """Return faults of families in two lanes, in the order of their starts.
 
     Args:
         plan: Of the run.
-        families: Of `VIRTUAL_FAMILIES`.
+        families: With the kinds of each that can be played.
     """
     dealt = [*_lane(plan, families, LONG), *_lane(plan, families, QUICK)]
     dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
 
 
-def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledFault]:
+def _lane(plan: Plan, families: Mapping[str, Sequence[str]], lane: int) -> Iterator[ScheduledFault]:
     rng = Random(f"{plan.seed}/nemesis/overlap-{lane}")
-    dealt = _kinds_of(plan, families, lane)
+    dealt = _kinds_of(families, lane)
     if not dealt:
         return
     kinds = _first_what_is_dealt_here_only(kind_deck(dealt, rng), len(dealt))
-    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
+    targets = Targets(plan, rng)
     at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     while True:
         kind, hold_s = next(kinds), _drawn_hold_s(plan, rng, lane)
-        taken_s = hold_s + SETTLE_S + CALM_S
+        taken_s = hold_s + KINDS[kind].settles_s(plan.hosts) + CALM_S
         if at_s + taken_s > plan.time_limit_s:
             return
         yield ScheduledFault(
             fault_id=1,
             at_s=round(at_s, 3),
             kind=kind,
-            target=_target_of(kind, targets),
+            target=targets.next_for(kind),
             hold_s=round(hold_s, 3),
             lane=lane,
         )
@@ -67,28 +70,14 @@ def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Itera
     yield from kinds
 
 
-def _kinds_of(plan: Plan, families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]:
+def _kinds_of(families: Mapping[str, Sequence[str]], lane: int) -> Mapping[str, Sequence[str]]:
     """Return the kinds of each family; what takes records is never dealt twice at one time."""
     left_out = _ONLY_LONG if lane == QUICK else frozenset()
     kinds = {
-        family: tuple(
-            name
-            for name, kind in VIRTUAL_KINDS.items()
-            if kind.family == family and name not in left_out and _suits(plan, kind)
-        )
-        for family in families
+        family: tuple(name for name in names if name not in left_out)
+        for family, names in families.items()
     }
     return {family: each for family, each in kinds.items() if each}
-
-
-def _suits(plan: Plan, kind: Kind) -> bool:
-    return plan.nodes >= kind.least_nodes and kind.suits(plan)
-
-
-def _target_of(kind: str, targets: Targets) -> str:
-    if aims := VIRTUAL_KINDS[kind].aims:
-        return aims[0]
-    return targets.next_for(kind if kind in KINDS else "kill")  # The common roles, like a kill.
 
 
 def _drawn_hold_s(plan: Plan, rng: Random, lane: int) -> float:

@@ -7,6 +7,7 @@ still believes what it believed, that it leads, for instance. Healed by SIGCONT.
 from cluster.protocol import CanPause, ClusterError
 from nemesis.broker_effects import BackEffect, PauseEffect
 from nemesis.brokers import STOPPED, HitBrokers
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Resume
 from results.record.clock import stopwatch_s
@@ -60,3 +61,13 @@ class Pause:
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers run and are registered."""
         return self._brokers.wait_back(patience)
+
+
+SAYS = {
+    "pause": InWords(
+        does="brokers stand still",
+        injected="SIGSTOP",
+        proven="`/proc` state T",
+        undone="SIGCONT; it runs and is registered",
+    ),
+}

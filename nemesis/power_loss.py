@@ -1,5 +1,9 @@
 """The fault `power-loss`: the broker is gone without a word, and with it what no disk had yet.
 
+Where machines can lose their power (`CanLosePower`), they do: no connection is closed, and what was
+not flushed is gone as far as it does not happen to have been written, also within a batch. What
+follows is for all others.
+
 SIGKILL alone loses nothing: what was written lies in the kernel's page cache. Here each replica's
 log is cut behind its recovery point as well, below which Kafka had flushed it
 (`recovery-point-offset-checkpoint`, or as `log.flush.interval.messages` has it, which is on disk
@@ -15,14 +19,15 @@ metadata log, whose every append is flushed before it counts. What a flush by ti
 Healed by a restart.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
-from cluster.protocol import CanKill, ClusterError, Disk
+from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Disk, PowerCut
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import PowerLossEffect, ReplicaCut
+from nemesis.in_words import InWords
 from nemesis.log_folders import (
     Place,
     flush_interval,
@@ -45,7 +50,8 @@ class PowerLoss:
     Args:
         aim: Which fault this is.
         site: Its cluster's brokers are killed, their logs cut.
-        places: The partitions whose logs are cut; None: all that the node has.
+        places: The partitions whose logs are cut, and no other, on any hosts; None: all that the
+            node has.
     """
 
     links = ()
@@ -58,6 +64,8 @@ class PowerLoss:
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
+        hosts = site.hosts if places is None else None
+        self._power = hosts if hosts is not None and isinstance(hosts, CanLosePower) else None
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._places = places
         self._cuts: list[ReplicaCut] = []
@@ -68,8 +76,11 @@ class PowerLoss:
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Kill the brokers; when all are gone, cut their logs."""
+        """Turn the machines off; or kill the brokers, and when all are gone, cut their logs."""
         self._started_s = stopwatch_s()
+        if self._power is not None:
+            self._turn_off(self._power)
+            return
         for node in self.targets:
             self._cluster.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
@@ -79,6 +90,18 @@ class PowerLoss:
             )
         for disk in self._disks.values():
             self._cuts += cut_unflushed(disk, self._places)
+
+    def _turn_off(self, hosts: CanLosePower) -> None:
+        for node, disk in self._disks.items():
+            logs = {
+                place: {each: disk.read(each) for each in segments(disk, folder)}
+                for place, folder in sorted(replica_folders(disk))
+            }
+            if isinstance(self._cluster, CanExcuse):
+                self._cluster.excuse_end(node)
+            left = hosts.lose_power(node)
+            self._cluster.kill_node(node)  # Of whom it shall be known that it is gone.
+            self._cuts += [_cut_by_power(place, log, left) for place, log in logs.items()]
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:
         """See that the processes are gone; what was cut from the files is known already."""
@@ -98,6 +121,31 @@ class PowerLoss:
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers are registered again."""
         return self._brokers.wait_back(patience)
+
+
+def _cut_by_power(
+    place: Place, log: Mapping[PurePosixPath, bytes], left: Mapping[PurePosixPath, PowerCut]
+) -> ReplicaCut:
+    """Return what a loss of power took from one partition's segments, as they were before it."""
+    return ReplicaCut(
+        topic=place[0],
+        partition=place[1],
+        recovery_point=_end(log, {path: left[path].flushed for path in log}),
+        log_end_before=_end(log, {path: len(data) for path, data in log.items()}),
+        log_end_after=_end(log, {path: left[path].kept for path in log}),
+        bytes_cut=sum(left[path].lost for path in log),
+    )
+
+
+def _end(log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
+    """Return the offset behind the last whole batch of a log of which files have so many bytes."""
+    end = 0
+    for path, data in sorted(log.items()):
+        batches = read_segment(data[: sizes[path]]).batches
+        end = batches[-1].end_offset if batches else max(end, int(path.stem))
+        if sizes[path] < len(data):
+            break  # Nobody who reads this segment gets to those behind it.
+    return end
 
 
 def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaCut]:
@@ -177,3 +225,14 @@ def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
     for path in disk.files(f"{folder}/*.snapshot"):
         if path.stem.isdecimal() and int(path.stem) > log_end:
             disk.remove(path)
+
+
+SAYS = {
+    "power-loss": InWords(
+        does="brokers are gone, and with them what was never flushed",
+        injected="SIGKILL, then each log is cut at its recovery point",
+        proven="the process is gone; each log's end before and after",
+        undone="as `kill`",
+        costs="lost writes that every replica held in memory only (`power-loss`)",
+    ),
+}

@@ -7,6 +7,7 @@ order before, which the heal undoes.
 
 from cluster.protocol import ClusterError
 from nemesis.cluster_effects import Led, PreferredElectionEffect
+from nemesis.in_words import InWords
 from nemesis.leadership import MovedPartition
 from nemesis.protocol import Aim, Patience, Site
 
@@ -78,3 +79,13 @@ def _order(now: Led) -> tuple[str, ...] | None:
         return None
     first = others[0]
     return (first, *(node for node in now.replicas if node != first))
+
+
+SAYS = {
+    "preferred-election": InWords(
+        does="the first replica of a partition is made to lead it, under load",
+        injected="ElectLeaders; another order of replicas before, if it leads already",
+        proven="leader and epoch before and after, as metadata tell",
+        undone="the old order of replicas; all in the ISR",
+    ),
+}

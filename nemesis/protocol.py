@@ -1,15 +1,28 @@
 """What a fault is, and what it works upon."""
 
-import threading
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
-from cluster.protocol import Cluster, Disk, Hosts, Link, ProcessId
+from cluster.protocol import (
+    CanPartition,
+    Cluster,
+    ClusterError,
+    Disk,
+    HasControllers,
+    Hosts,
+    Link,
+    ProcessId,
+)
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
+from results.record.runtime import Event
+
+FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
+"""What a host or a cluster raises when something outside of our code goes wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +47,26 @@ class Site:
     controllers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        hosts: Hosts,
+        state_of: Callable[[ProcessId], str | None] | None = None,
+        *,
+        machines: Sequence[str] = (),
+    ) -> Self:
+        """Return the site of a run; `state_of` None: the hosts know."""
+        return cls(
+            cluster=cluster,
+            network=Network(hosts) if isinstance(hosts, CanPartition) else None,
+            state_of=state_of or hosts.state_of,
+            hosts=hosts,
+            disk_of=hosts.disk,
+            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
+            machines=tuple(machines),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
@@ -51,7 +84,7 @@ class Aim:
     fault_id: int
     targets: tuple[str, ...]
     rng: Random
-    stop: threading.Event | None = None
+    stop: Event | None = None
     place: tuple[str, int] | None = None
 
     @property
@@ -70,11 +103,14 @@ class Patience:
     """
 
     limit_s: float
-    stop: threading.Event | None = field(default=None)
+    stop: Event | None = field(default=None)
 
 
 class Fault(Protocol):
-    """One fault with its targets. Whatever fails raises `ClusterError` or `OSError`."""
+    """One fault with its targets. Whatever fails raises one of `FAILURES`.
+
+    What it does beside itself, in a task, fails in its name: `nemesis.background`.
+    """
 
     @property
     def targets(self) -> tuple[str, ...]:

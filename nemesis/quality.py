@@ -61,14 +61,17 @@ class BadLinks:
         site: Its hosts' links are shaped.
         quality: What the links do to packets.
         trial: How that is seen.
+        links: Which; none: those between the targets and all other nodes.
     """
 
-    def __init__(self, aim: Aim, site: Site, quality: Quality, trial: Trial) -> None:
+    def __init__(
+        self, aim: Aim, site: Site, quality: Quality, trial: Trial, *, links: tuple[Link, ...] = ()
+    ) -> None:
         hosts = site.hosts
         if hosts is None or not isinstance(hosts, CanShape):
             raise ClusterError("these hosts cannot make the network between nodes bad")
         self.targets = aim.targets
-        self.links = links_of(isolation(site.cluster.nodes, aim.targets))
+        self.links = links or links_of(isolation(site.cluster.nodes, aim.targets))
         if not self.links:
             raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
         self.quality = quality

@@ -10,6 +10,7 @@ from cluster.protocol import ClusterError
 from nemesis.brokers import GONE
 from nemesis.disk_effects import DiskRightEffect, ReadOnlyEffect
 from nemesis.disks import HitDisks
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import Restart, UnlockDisk
@@ -131,3 +132,13 @@ class ReadOnly:
             # It ended because of us, or has to: nobody shall take it for a failure of the run.
             self._hit.killer.kill_node(node)
         self._refused[node] = process.pid
+
+
+SAYS = {
+    "read-only": InWords(
+        does="a broker's disk takes no writes; it cannot start",
+        injected="SIGTERM, remount read-only, a start that fails",
+        proven="a write of our own gets EROFS; the broker ended by itself",
+        undone="remount; a start; a write works",
+    ),
+}

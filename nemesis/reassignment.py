@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 
 from nemesis.cluster_effects import Led, ReassignmentEffect
+from nemesis.in_words import InWords
 from nemesis.leadership import MovedPartition
 from nemesis.protocol import Aim, Patience, Site
 
@@ -68,3 +69,13 @@ def another(replicas: Sequence[str], nodes: Sequence[str], rng: Random) -> tuple
     if len(replicas) >= ENOUGH_REPLICAS:
         return tuple(kept)
     return tuple(reversed(replicas))
+
+
+SAYS = {
+    "reassignment": InWords(
+        does="a partition is moved to other replicas under load",
+        injected="AlterPartitionReassignments",
+        proven="replicas before and after",
+        undone="moved back; all in the ISR",
+    ),
+}

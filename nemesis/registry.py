@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
+from nemesis.answers_cut import answers_cut
 from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
@@ -15,6 +16,7 @@ from nemesis.clock_strobe import ClockStrobe
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
+from nemesis.disputed_election import LEAST_VOTERS, DisputedElection, has_enough_voters
 from nemesis.duplicate import duplicate
 from nemesis.flapping import Flapping
 from nemesis.grudges import LEAST_RING
@@ -33,14 +35,18 @@ from nemesis.reassignment import Reassignment
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
+from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
+from nemesis.targets import QUORUM_VOTERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
-from results.record.plan import Plan, PlanError
+from results.record.plan import SIMULATED, Plan, PlanError
 
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
+START_S = 5.0
+"""So much a broker of Kafka 4 takes to start on two cores, at least; a simulated one: a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +56,24 @@ class Kind:
     Attributes:
         family: What a plan's `nemesis` lists: `partition` has several kinds.
         make: Makes one.
-        settle_s: How long it usually takes after the heal until all is as before, in seconds; a
-            broker of Kafka 4 on two cores starts in 5 to 8. Leaves room in a schedule, no limit.
-        needs: What hosts must be able to do.
+        settle_s: How long it usually takes after the heal until all is as before, in seconds, with
+            the starts of brokers. Leaves room in a schedule, no limit.
+        needs: What hosts must be able to do; that alone decides where it works.
         aims: The roles that it is dealt to; none: the common deck's.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
-        when_whole: Dealt only while every partition has a full ISR: it takes what a replica has
-            from it, and what no other replica has would be lost. By hand it comes as written.
+        when_whole: Dealt alone, when every partition has had a full ISR for a while
+            (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
+            would be lost. By hand it comes as written.
         suits: Whether it can come to be in a run of a plan at all.
         unless: What would make a plan suit it, in words.
         only: The roles that it can be about; none: any. A node may be named all the same.
         on_controllers: Whether it works on controllers of their own as on brokers.
         spares: Whether it needs somebody beside its targets.
+        starts: How many starts of brokers, one after the other, are among `settle_s`.
+        divides: Whether it parts all nodes, and not only its targets from the others: beside a node
+            that another fault has, no majority would be whole.
+        by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
     """
 
     family: str
@@ -78,6 +89,23 @@ class Kind:
     only: tuple[str, ...] = ()
     on_controllers: bool = False
     spares: bool = False
+    starts: int = 0
+    divides: bool = False
+    by_hand: bool = False
+
+    def settles_s(self, hosts: str) -> float:
+        """Return how long it takes to be over, after its heal, on a plan's hosts."""
+        return self.settle_s - (self.starts * START_S if hosts == SIMULATED else 0.0)
+
+    def is_dealt(self, hosts: str) -> bool:
+        """Tell whether schedules deal it on a plan's hosts."""
+        return not self.by_hand or hosts == SIMULATED
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """All of a node that it takes in hand: who makes links bad has them beside the rest."""
+        shapes = (Aspect.QUALITY,) if Ability.SHAPE in self.needs else ()
+        return tuple(dict.fromkeys((self.aspect, *shapes)))
 
     @property
     def takes(self) -> bool:
@@ -91,7 +119,12 @@ class Kind:
 
 
 def _cut(
-    make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2, spares: bool = False
+    make: FaultMaker,
+    *,
+    family: str = PARTITION,
+    least_nodes: int = 2,
+    spares: bool = False,
+    divides: bool = False,
 ) -> Kind:
     return Kind(
         family=family,
@@ -101,6 +134,19 @@ def _cut(
         aspect=Aspect.LINKS,
         least_nodes=least_nodes,
         spares=spares,
+        divides=divides,
+    )
+
+
+def _client_cut(make: FaultMaker, *, by_hand: bool = False) -> Kind:
+    return Kind(
+        family="clients",
+        make=make,
+        settle_s=1,
+        needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
+        aims=("leader",),
+        aspect=Aspect.LINKS,
+        by_hand=by_hand,
     )
 
 
@@ -134,45 +180,52 @@ def _leadership(make: FaultMaker, *, settle_s: float) -> Kind:
 
 
 def _disk(make: FaultMaker) -> Kind:
-    return Kind(family="disk", make=make, settle_s=9, needs=frozenset({Ability.DISK}))
+    return Kind(family="disk", make=make, settle_s=9, starts=1, needs=frozenset({Ability.DISK}))
 
 
 KINDS: dict[str, Kind] = {
     "isolate": _cut(isolate),
-    "halves": _cut(halves),
+    "halves": _cut(halves, divides=True),
     "one-way-in": _cut(one_way_in, spares=True),
     "one-way-out": _cut(one_way_out, spares=True),
     # Apart from `partition`, whose deck of four shapes every default run deals from.
-    "ring": _cut(ring, family="splits", least_nodes=LEAST_RING),
-    "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
+    "ring": _cut(ring, family="splits", least_nodes=LEAST_RING, divides=True),
+    "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES, divides=True),
     "flapping": _cut(Flapping, family="splits"),
-    "client-cut": Kind(
-        family="clients",
-        make=client_cut,
-        settle_s=1,
-        needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
-        aims=("leader",),
-        aspect=Aspect.LINKS,
-    ),
+    "client-cut": _client_cut(client_cut),
+    # By hand on real hosts, so that seeds deal there what they dealt before there was such a kind.
+    "answers-cut": _client_cut(answers_cut, by_hand=True),
     "delay": _shape(delay),
     "jitter": _shape(jitter),
     "loss": _shape(loss),
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
-    "kill": Kind(family="kill", make=Kill, settle_s=6, on_controllers=True),
-    "stop": Kind(family="stop", make=Stop, settle_s=7, on_controllers=True),
+    "kill": Kind(family="kill", make=Kill, settle_s=6, starts=1, on_controllers=True),
+    "stop": Kind(family="stop", make=Stop, settle_s=7, starts=1, on_controllers=True),
     "pause": Kind(family="pause", make=Pause, settle_s=1, on_controllers=True),
     "rolling-restart": Kind(
-        family="rolling", make=RollingRestart, settle_s=30, aims=("all",), on_controllers=True
+        family="rolling",
+        make=RollingRestart,
+        settle_s=30,
+        starts=3,
+        aims=("all",),
+        on_controllers=True,
     ),
-    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, when_whole=True),
-    "wipe": Kind(family="wipe", make=Wipe, settle_s=10, when_whole=True),
+    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, starts=1, when_whole=True),
+    "wipe": Kind(family="wipe", make=Wipe, settle_s=10, starts=1, when_whole=True),
     "bit-flip": Kind(
-        family="bit-flip", make=BitFlip, settle_s=9, aims=("follower",), when_whole=True
+        family="bit-flip", make=BitFlip, settle_s=9, starts=1, aims=("follower",), when_whole=True
     ),
     "disk-full": _disk(DiskFull),
     "read-only": _disk(ReadOnly),
+    "slow-disk": Kind(
+        family="disk",
+        make=SlowDisk,
+        settle_s=1,
+        needs=frozenset({Ability.SLOW_DISK}),
+        aspect=Aspect.DISK,
+    ),
     "clock-offset": _clock(ClockOffset),
     "clock-drift": _clock(ClockDrift),
     "clock-strobe": _clock(ClockStrobe),
@@ -182,6 +235,7 @@ KINDS: dict[str, Kind] = {
         family="leadership",
         make=ControllerFailover,
         settle_s=7,
+        starts=1,
         aims=("controller",),
         suits=leaves_a_quorum,
         unless="another has to be left to take over, with a majority of those who vote",
@@ -193,6 +247,7 @@ KINDS: dict[str, Kind] = {
         family="leadership",
         make=UncleanElection,
         settle_s=20,
+        starts=3,
         aims=("replicas",),
         when_whole=True,
         suits=leaves_somebody_to_elect,
@@ -201,6 +256,20 @@ KINDS: dict[str, Kind] = {
             " one; use 2 replicas, or controllers of their own (system kafka:VERSION:controllers)"
         ),
         only=("replicas", "all"),
+    ),
+    # By hand on real hosts: a majority is gone for a while there, and other faults would wait.
+    "disputed-election": Kind(
+        family="leadership",
+        make=DisputedElection,
+        settle_s=10,
+        needs=frozenset({Ability.SHAPE}),
+        aims=(QUORUM_VOTERS,),
+        suits=has_enough_voters,
+        unless=f"it takes {LEAST_VOTERS} voters of a quorum of Kafka's own, or more",
+        only=(QUORUM_VOTERS, "all"),
+        on_controllers=True,
+        starts=1,
+        by_hand=True,
     ),
     "topic-churn": Kind(
         family="topics",
@@ -244,6 +313,8 @@ def kinds_of(
 
 
 def needs_of(family: str) -> frozenset[Ability]:
-    """Return what hosts must be able to do for any kind of a family; nothing if it has none."""
-    needs = [kind.needs for kind in KINDS.values() if kind.family == family]
-    return frozenset.intersection(*needs) if needs else frozenset()
+    """Return what hosts must be able to do for a family, of which they need not have all kinds.
+
+    That is what its first kind needs; nothing if there is no such family.
+    """
+    return next((kind.needs for kind in KINDS.values() if kind.family == family), frozenset())

@@ -7,6 +7,7 @@ Confirmed when the share of our datagrams that arrive behind a later one grew by
 
 from cluster.protocol import Quality
 from nemesis.evidence import reorders_more
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, drawn_seed, of_shares
 
@@ -18,3 +19,13 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(reorder=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(reorders_more))
+
+
+SAYS = {
+    "reorder": InWords(
+        does="10 to 40 of 100 packets are held back until another has passed",
+        injected="as `delay`",
+        proven="the share that arrives behind a later one",
+        undone="as `delay`",
+    ),
+}

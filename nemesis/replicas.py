@@ -7,12 +7,18 @@ from nemesis.protocol import Patience, Site
 from results.record.clock import WaitTimeoutError, wait_until
 
 
-def unwhole(site: Site, nodes: Collection[str] | None = None) -> tuple[str, ...]:
+def unwhole(
+    site: Site,
+    nodes: Collection[str] | None = None,
+    *,
+    wanted: Collection[tuple[str, int]] = (),
+) -> tuple[str, ...]:
     """Return the partitions that lack a leader or a member of their ISR, `log-0-1`, in order.
 
     Args:
         site: Where.
         nodes: Only partitions with a replica on one of them count; None: all.
+        wanted: Partitions that are not whole if nobody knows of them, either.
 
     Returns:
         `every partition` alone if nobody answers.
@@ -20,11 +26,13 @@ def unwhole(site: Site, nodes: Collection[str] | None = None) -> tuple[str, ...]
     view = site.cluster.view()
     if view is None:
         return ("every partition",)
-    return tuple(
-        f"{topic}-{partition}"
-        for (topic, partition), state in sorted(view.partitions.items())
+    lacking = {
+        place
+        for place, state in view.partitions.items()
         if (nodes is None or not set(nodes).isdisjoint(state.replicas)) and not _whole(state)
-    )
+    }
+    lacking |= set(wanted) - view.partitions.keys()
+    return tuple(f"{topic}-{partition}" for topic, partition in sorted(lacking))
 
 
 def _whole(state: PartitionState) -> bool:

@@ -8,6 +8,7 @@ each other, and both see the third, which is the smallest case in which majoriti
 from cluster.protocol import ClusterError
 from nemesis.cut import Cut
 from nemesis.grudges import LEAST_RING, majorities_ring
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
 
@@ -19,3 +20,13 @@ def ring(aim: Aim, site: Site) -> Cut:
     first = [node for node in nodes if node in aim.targets][:1]
     others = [node for node in nodes if node not in first]
     return Cut(aim, site, majorities_ring([*first, *aim.rng.sample(others, len(others))]))
+
+
+SAYS = {
+    "ring": InWords(
+        does="each node sees a majority, and no two the same one",
+        injected="as `isolate`",
+        proven="as `isolate`",
+        undone="as `isolate`",
+    ),
+}

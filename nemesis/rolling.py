@@ -9,6 +9,7 @@ down, which is nobody unless the roll was cut short.
 from cluster.protocol import ClusterError
 from nemesis.broker_effects import BackEffect, Restarted, RollingRestartEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.replicas import unwhole, wait_whole
 from nemesis.stop import STOP_LIMIT_S
@@ -101,3 +102,13 @@ class RollingRestart:
 
     def _so_far(self) -> str:
         return ", ".join(each.node for each in self._restarts) or "nobody"
+
+
+SAYS = {
+    "rolling-restart": InWords(
+        does="every broker in turn is stopped and started, the next when all ISRs are full",
+        injected="SIGTERM and a start, each",
+        proven="each broker has a new process and is registered",
+        undone="a start of whoever is down",
+    ),
+}

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cluster.nodes import broker_names, controller_names
 from cluster.protocol import CoordinatorKind
 from results.record.identities import groups, transactional_ids
 from results.record.plan import Plan
 from results.record.terms import Mode
-
-FIRST_CONTROLLER = 101
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
         plan: The run's.
         nodes: Its brokers; None: `n1`, `n2`, ...
     """
-    brokers = tuple(nodes or (f"n{number}" for number in range(1, plan.nodes + 1)))
+    brokers = tuple(nodes or broker_names(plan))
     transactional = [_of(CoordinatorKind.TRANSACTION, key) for key in transactional_ids(plan)]
     in_groups = [_of(CoordinatorKind.GROUP, key) for key in groups(plan)]
     return Roster(
@@ -70,7 +69,7 @@ def _voters(plan: Plan, brokers: tuple[str, ...]) -> tuple[str, ...]:
         case Mode.COMBINED:
             return brokers
         case Mode.CONTROLLERS:
-            return tuple(f"n{FIRST_CONTROLLER + number}" for number in range(plan.controllers))
+            return tuple(controller_names(plan))
         case Mode.ZOOKEEPER:
             return ()
 

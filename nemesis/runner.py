@@ -1,34 +1,33 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
+from cluster.kafka.configuration import hidden_s
+from cluster.protocol import Cluster, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
-from nemesis.network import Network
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
-from nemesis.replicas import unwhole, wait_whole
 from nemesis.roster import roster_of
 from nemesis.rows import FaultRows, Waited
 from nemesis.schedule import Schedule
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, sweep
 from nemesis.targets import parse_target
 from nemesis.triggers import look, parse_trigger
+from nemesis.turns import Turns
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Event, all_of
 
 BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
 WHOLE_LIMIT_S = 20.0
-"""How long a fault that takes replicas waits for every ISR to be full."""
+"""How long a fault that takes records waits for every ISR to be full, and others behind it."""
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 LATE_LIMIT_S = 1.0
@@ -86,15 +85,8 @@ class Nemesis:
     ) -> None:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
-        network = Network(hosts) if isinstance(hosts, CanPartition) else None
-        self._site = Site(
-            cluster=cluster,
-            network=network,
-            state_of=state_of or hosts.state_of,
-            hosts=hosts,
-            disk_of=hosts.disk,
-            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
-        )
+        self._kind_of_hosts = plan.hosts
+        self._site = Site.of(cluster, hosts, state_of)
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         book = Book(
@@ -104,6 +96,7 @@ class Nemesis:
             claims=Claims(),
             seed=plan.seed,
             roster=self._roster,
+            dealt=not schedule.overlapping,
         )
         self._lives = [
             Life(
@@ -114,8 +107,11 @@ class Nemesis:
             )
             for fault in schedule.faults
         ]
+        self._turns = Turns(
+            self._lives, self._site, wanted=plan.topic_partitions, steady_s=hidden_s(plan)
+        )
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
 
         Args:
@@ -160,44 +156,54 @@ class Nemesis:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()
 
-    def _run_lanes(self, started_s: float, stop: threading.Event) -> None:
+    def _run_lanes(self, started_s: float, stop: Event) -> None:
         lanes: dict[int, list[Life]] = {}
         for life in self._lives:
             lanes.setdefault(life.scheduled.lane, []).append(life)
-        _side_by_side(
-            [partial(self._run_in_turn, lives, started_s, stop) for lives in lanes.values()]
+        all_of(
+            [partial(self._run_in_turn, lives, started_s, stop) for lives in lanes.values()],
+            "faults",
         )
 
-    def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: threading.Event) -> None:
+    def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: Event) -> None:
         end_s = started_s + self._time_limit_s
         for life in lives:
-            if pause_until(started_s + life.scheduled.at_s, stop):
+            if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
-            if life.takes and not self._found_room(lives, stop):
+            if self._schedule.spares_majority and not self._found_room(life, lives, stop):
                 return
             self._heal_late(lives, stop)
-            kind = KINDS[life.scheduled.kind]
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
-            if kind.when_whole and not wait_whole(self._site, whole):
-                lacking = ", ".join(unwhole(self._site)[:3]) or "every partition until just now"
-                life.skip(f"it takes what a replica has, and an ISR was not full: {lacking}")
-                continue
-            needed_s = life.scheduled.hold_s + kind.settle_s
-            if stopwatch_s() + needed_s > end_s:
-                life.skip("the faults ahead of it took so long that the main phase is too short")
-                continue
-            life.begin(stop)
-            life.hold(stop)
+            mend = partial(self._heal_late, lives, stop)
+            why_not = self._turns.refusal(
+                life,
+                latest_s=end_s - life.scheduled.hold_s - self._settles_s(life),
+                patience=whole,
+                mend=mend,
+            )
             if stop.is_set():
                 return
-            limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
-            if life.heal():
-                life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+            if why_not is not None:
+                life.skip(why_not)
+                continue
+            with self._turns.taken(life, patience=whole, mend=mend):
+                self._live(life, stop)
 
-    def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
-        _side_by_side([partial(self._run_alone, life, started_s, stop) for life in self._lives])
+    def _settles_s(self, life: Life) -> float:
+        return KINDS[life.scheduled.kind].settles_s(self._kind_of_hosts)
 
-    def _run_alone(self, life: Life, started_s: float, stop: threading.Event) -> None:
+    def _live(self, life: Life, stop: Event) -> None:
+        """Have a fault begin, last and end; if the main phase ends meanwhile, it stays in force."""
+        life.begin(stop)
+        life.hold(stop)
+        limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
+        if not stop.is_set():
+            self._heals(life, stop, limit_s)
+
+    def _run_overlapping(self, started_s: float, stop: Event) -> None:
+        all_of([partial(self._run_alone, life, started_s, stop) for life in self._lives], "faults")
+
+    def _run_alone(self, life: Life, started_s: float, stop: Event) -> None:
         if pause_until(started_s + life.scheduled.at_s, stop) or not self._has_come(life, stop):
             return
         life.begin(stop)
@@ -205,7 +211,7 @@ class Nemesis:
         while not stop.is_set() and not self._heals(life, stop):
             pause_until(stopwatch_s() + RETRY_S, stop)
 
-    def _has_come(self, life: Life, stop: threading.Event) -> bool:
+    def _has_come(self, life: Life, stop: Event) -> bool:
         """Wait for the state that a fault waits for; if it does not come, the fault is skipped."""
         if life.scheduled.when is None:
             return True
@@ -222,33 +228,30 @@ class Nemesis:
             life.skip(f"{trigger.text} did not come")
         return came
 
-    def _found_room(self, lives: Sequence[Life], stop: threading.Event) -> bool:
-        """Wait until one node more can be hit and a majority is still whole; False if stopped."""
-        nodes = len(self._site.cluster.nodes)
-        while len(self._nodes_hit()) + 1 > max(1, (nodes - 1) // 2):
-            for life in lives:
-                self._heals(life, stop)
+    def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
+        """Wait until a fault can begin and a majority is still whole; False if stopped."""
+        if not life.takes:
+            return True
+        while not self._is_room_for(life):
+            for late in lives:
+                self._heals(late, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
         return not stop.is_set()
 
-    def _heal_late(self, lives: Sequence[Life], stop: threading.Event) -> None:
+    def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""
         for life in lives:
-            if life.in_force and life.heal():
-                life.confirm_healed(Patience(limit_s=LATE_LIMIT_S, stop=stop))
+            if life.in_force:
+                self._heals(life, stop, LATE_LIMIT_S)
 
-    def _nodes_hit(self) -> set[str]:
-        taking = [life for life in self._lives if life.takes and life.in_force]
-        return {node for life in taking for node in life.row.targets}
+    def _is_room_for(self, life: Life) -> bool:
+        """Tell whether a majority is whole beside what is in force, and this fault too."""
+        taking = [each for each in self._lives if each.takes and each.in_force]
+        if any(KINDS[each.scheduled.kind].divides for each in (life, *taking)):
+            return not taking  # What divides the nodes leaves none that may be lost.
+        hit = {node for each in taking for node in each.row.targets}
+        return len(hit) <= max(0, (len(self._site.cluster.nodes) - 1) // 2 - 1)
 
-    def _heals(self, life: Life, stop: threading.Event) -> bool:
-        return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
-
-
-def _side_by_side(deeds: Sequence[Callable[[], None]]) -> None:
-    """Do all at once; when all are over, raise what one raised: a bug of ours is one of the run."""
-    with ThreadPoolExecutor(max(1, len(deeds)), thread_name_prefix="faults") as threads:
-        running = [threads.submit(deed) for deed in deeds]
-    for each in running:
-        each.result()
+    def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
+        return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))

@@ -7,51 +7,27 @@ follower.
 Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
 kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
 hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
-common, so that whatever overlaps composes (docs/faults.md).
+common, so that whatever overlaps composes (docs/faults.md). Beside what takes records, nothing is
+dealt in either. In virtual time both lanes have all kinds (`nemesis.overlaps`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from cluster.kafka.configuration import hidden_s
 from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
-from nemesis.virtual import kinds_in
+from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
-from results.record.plan import ALL, NEMESIS_KINDS, Plan
+from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.plan_parts import PlannedFault
 
-MIN_HOLD_S = 4.2
-"""Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""
-CALM_S = 0.5
-"""Between what a fault and its aftermath take and the next fault, or the end of the main phase."""
 FEW_FAMILIES = 4
 """So many share one lane: dealt side by side a default run would have twice as many faults."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledFault:
-    """One fault to come.
-
-    Attributes:
-        fault_id: Counted from 1.
-        at_s: Seconds from the start of the main phase.
-        kind: A name in the registry.
-        target: A role expression; who that is turns out at the moment of the fault.
-        hold_s: Seconds from its confirmation to its heal.
-        lane: Dealt faults of one lane wait for each other; lanes run side by side.
-        when: A state that is waited for from `at_s` on (`nemesis.triggers`); None: none.
-    """
-
-    fault_id: int
-    at_s: float
-    kind: str
-    target: str
-    hold_s: float
-    lane: int = 0
-    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +40,14 @@ class Schedule:
             False (dealt): each waits for the one before in its lane to be healed.
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
+        spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
+            would still be whole; in virtual time lanes may take more than that together.
     """
 
     faults: tuple[ScheduledFault, ...]
     overlapping: bool
     dropped: tuple[str, ...] = ()
+    spares_majority: bool = True
 
 
 def deal_schedule(
@@ -94,7 +73,11 @@ def deal_schedule(
     dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families)
     dropped += without_room(plan, list(families), faults)
-    return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
+    # Simulated hosts bear it that a majority is gone.
+    spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
+    return Schedule(
+        faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
+    )
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
@@ -106,7 +89,7 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         family: tuple(
             kind
             for kind in kinds_of(family, abilities, nodes=plan.nodes)
-            if KINDS[kind].suits(plan)
+            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(plan.hosts)
         )
         for family in _wanted(plan)
     }
@@ -124,12 +107,18 @@ def _with_room(
     plan: Plan, families: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
+
+    def settles_s(family: str) -> tuple[float, float]:
+        # Of two that take as long in virtual time, what takes longer on real hosts.
+        kinds = [KINDS[kind] for kind in left[family]]
+        return min((kind.settles_s(plan.hosts), kind.settle_s) for kind in kinds)
+
     left = dict(families)
     while left:
         dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left)}
         if dealt == left.keys():
             return left
-        del left[max(left, key=lambda family: min(KINDS[kind].settle_s for kind in left[family]))]
+        del left[max(left, key=settles_s)]
     return families
 
 
@@ -231,6 +220,7 @@ _WORDS = {
     Ability.SHAPE: "make the network bad",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
+    Ability.SLOW_DISK: "slow a node's disk down",
 }
 
 
@@ -259,23 +249,22 @@ def _dealt_faults(plan: Plan, families: Mapping[str, Sequence[str]]) -> tuple[Sc
     """Return as many faults as fit into the main phase, in the order of their starts."""
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
-        kinds = family_deck(families, rng)
-        return tuple(_dealt_lane(plan, kinds, rng, round_of=len(families)))
-    dealt = [
-        replace(fault, lane=lane)
-        for lane, takes in enumerate((True, False))
-        for fault in _dealt_kinds(plan, _of_lane(families, takes=takes), lane)
-    ]
-    dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
+        lanes = [_Lane(plan, family_deck(families, rng), rng, round_of=len(families))]
+    elif plan.hosts == SIMULATED:
+        return deal_overlapping(plan, families)
+    else:
+        lanes = [
+            _kinds_lane(plan, _of_lane(families, takes=takes), number)
+            for number, takes in enumerate((True, False))
+        ]
+    dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
 
 
-def _dealt_kinds(
-    plan: Plan, families: Mapping[str, Sequence[str]], lane: int
-) -> Iterator[ScheduledFault]:
-    rng = Random(f"{plan.seed}/nemesis/lane-{lane}")
+def _kinds_lane(plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> "_Lane":
+    rng = Random(f"{plan.seed}/nemesis/lane-{number}")
     round_of = sum(map(len, families.values()))
-    return _dealt_lane(plan, kind_deck(families, rng), rng, round_of=round_of)
+    return _Lane(plan, kind_deck(families, rng), rng, round_of=round_of)
 
 
 def _of_lane(
@@ -289,31 +278,61 @@ def _of_lane(
     return {family: kinds for family, kinds in halves.items() if kinds}
 
 
-def _dealt_lane(
-    plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int
-) -> Iterator[ScheduledFault]:
-    """Yield faults one after the other, until no card of a round fits any more."""
-    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
-    at_s = min(rng.uniform(0.4, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
-    fault_id = 1
-    misfits = 0
-    while misfits < round_of:
-        kind = next(kinds)
-        hold_s = drawn_hold_s(plan, rng)
-        taken_s = hold_s + KINDS[kind].settle_s + CALM_S
-        if at_s + taken_s > plan.time_limit_s:
-            misfits += 1  # A kind that settles sooner may fit.
+class _Lane:
+    """What is dealt one after the other, with its own source of chance.
+
+    Args:
+        plan: Of the run.
+        kinds: Of its deck.
+        rng: Draws.
+        round_of: How many kinds its deck has; none: the lane is empty.
+
+    Attributes:
+        at_s: When its next fault may begin.
+        over_s: When its last one is over, and all as before; None: there was none.
+        misfits: How many kinds in a row did not fit in any more.
+    """
+
+    def __init__(self, plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int) -> None:
+        self.kinds, self.rng, self.round_of = kinds, rng, round_of
+        self.targets = Targets(plan, rng)
+        start_s = rng.uniform(0.4, 0.6) * plan.nemesis_interval_s
+        self.at_s = min(start_s, 0.15 * plan.time_limit_s)
+        self.over_s: float | None = None
+        self.misfits = 0
+
+
+def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
+    """Yield the faults of lanes, until no card of a round fits into any of them any more.
+
+    What takes records has the time for itself, and a while before and after in which all is whole
+    (`nemesis.turns`); a while between two of them does for both.
+    """
+    steady_s = hidden_s(plan)
+    while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
+        lane = min(still, key=lambda each: each.at_s)
+        kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
+        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
+        if KINDS[kind].when_whole:
+            over_s = [each.over_s for each in lanes if each.over_s is not None]
+            at_s = max([at_s, *(each + steady_s for each in over_s)])
+        if at_s + lasts_s + CALM_S > plan.time_limit_s:
+            lane.misfits += 1  # A kind that settles sooner may fit.
             continue
-        misfits = 0
+        lane.misfits, lane.over_s = 0, at_s + lasts_s
         yield ScheduledFault(
-            fault_id=fault_id,
+            fault_id=1,
             at_s=round(at_s, 3),
             kind=kind,
-            target=targets.next_for(kind),
+            target=lane.targets.next_for(kind),
             hold_s=round(hold_s, 3),
+            lane=lanes.index(lane),
         )
-        at_s += max(taken_s, rng.uniform(0.9, 1.1) * plan.nemesis_interval_s)
-        fault_id += 1
+        interval_s = lane.rng.uniform(0.9, 1.1) * plan.nemesis_interval_s
+        lane.at_s = at_s + max(lasts_s + CALM_S, interval_s)
+        if KINDS[kind].when_whole:
+            for each in lanes:
+                each.at_s = max(each.at_s, lane.over_s + steady_s)
 
 
 def without_room(
@@ -326,8 +345,7 @@ def without_room(
         families: That were to be dealt.
         faults: What was dealt.
     """
-    kinds = kinds_in(plan)
-    dealt = {kinds[fault.kind].family for fault in faults}
+    dealt = {KINDS[fault.kind].family for fault in faults}
     missing = [family for family in families if family not in dealt]
     if not missing:
         return []
@@ -341,15 +359,3 @@ def without_room(
         f" use a longer --time-limit (in a suite: time_limit_s), or {instead}"
     )
     return [sentence]
-
-
-def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return how long a dealt fault is held: most of the interval, and no shorter than a session.
-
-    Args:
-        plan: Of the run.
-        rng: Draws.
-    """
-    hold_s = max(MIN_HOLD_S, rng.uniform(0.6, 0.9) * plan.nemesis_interval_s)
-    # Sends must outlive the fault, or each of them would end unknown.
-    return min(hold_s, 0.8 * plan.delivery_timeout_s)

@@ -2,19 +2,16 @@
 
 A script knows whom it hits and when, so nothing is dealt or resolved here; what is the same is the
 line in the ledger before, the row at each step, the effect that was measured and the heal that was
-confirmed. Who confirms a heal may be a thread of its own: a story goes on while a broker starts.
+confirmed. Who confirms a heal may be a task of its own: a story goes on while a broker starts.
 """
 
-import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from cluster.protocol import (
-    CanPartition,
     Cluster,
     ClusterError,
-    HasControllers,
     Hosts,
     Link,
     ProcessId,
@@ -28,16 +25,16 @@ from nemesis.kill import Kill
 from nemesis.ledger import Ledger
 from nemesis.life import CONFIRM_LIMIT_S, Book, Life, Named
 from nemesis.log_folders import Place
-from nemesis.network import Network
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker, Patience, Site
 from nemesis.rows import FaultRows
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.stop import Stop
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, all_back, sweep
 from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.paths import RunPaths
+from results.record.runtime import Event, Task, new_event, start
 
 BACK_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -49,14 +46,14 @@ _CUT = "cut"
 
 @dataclass(slots=True, kw_only=True)
 class _Scripted:
-    """A fault of the script, and the thread that is busy with it, if there is one."""
+    """A fault of the script, and the task that is busy with it, if there is one."""
 
     kind: str
     targets: tuple[str, ...]
     life: Life
     healing: bool = False
-    thread: threading.Thread | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
+    task: Task[object] | None = None
+    stop: Event = field(default_factory=new_event)
 
     @property
     def fault_id(self) -> int:
@@ -64,14 +61,13 @@ class _Scripted:
 
     def in_background(self, deed: Callable[[], object]) -> None:
         name = f"fault-{self.fault_id}"
-        self.thread = threading.Thread(target=deed, name=name, daemon=True)
-        self.thread.start()
+        self.task = start(deed, name)
 
     def wait(self) -> None:
         """Wait until nobody is busy with it."""
-        if self.thread is not None:
-            self.thread.join()
-            self.thread = None
+        if self.task is not None:
+            self.task.join()
+            self.task = None
 
     def interrupt(self) -> None:
         """Have whoever confirms its heal give up, and wait for that."""
@@ -83,7 +79,7 @@ class ScriptedFaults:
     """Faults on brokers, controllers and links, at a script's word.
 
     Every method raises `ClusterError` or `WaitTimeoutError`, one sentence, if what it should do
-    could not be confirmed. It is for one thread.
+    could not be confirmed. It is for one task.
 
     Args:
         cluster: Its nodes, started; `controllers` of its own are hit and healed like brokers.
@@ -107,16 +103,7 @@ class ScriptedFaults:
         state_of: Callable[[ProcessId], str | None] | None = None,
     ) -> None:
         self._cluster = cluster
-        self._network = Network(hosts) if isinstance(hosts, CanPartition) else None
-        self._site = Site(
-            cluster=cluster,
-            network=self._network,
-            state_of=state_of or hosts.state_of,
-            hosts=hosts,
-            disk_of=hosts.disk,
-            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
-            machines=tuple(machines),
-        )
+        self._site = Site.of(cluster, hosts, state_of, machines=machines)
         self._clock, self._seed = clock, seed
         self._ledger, self._rows = Ledger(paths.ledger), FaultRows(paths.live)
         self._started_s = stopwatch_s()
@@ -240,7 +227,8 @@ class ScriptedFaults:
 
     def deaf_to(self, node: str) -> tuple[str, ...]:
         """Return the machines whose packets do not reach a node, because of cuts."""
-        cut = self._network.cut_links() if self._network else frozenset()
+        network = self._site.network
+        cut = network.cut_links() if network else frozenset()
         return tuple(sorted(sender for sender, receiver in cut if receiver == node))
 
     def _take_down(self, kind: str, node: str, make: FaultMaker, *, wait: bool = True) -> _Scripted:

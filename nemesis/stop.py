@@ -6,6 +6,7 @@ Healed by a restart. A broker that does not end within the limit is killed, and 
 from cluster.protocol import Cluster
 from nemesis.broker_effects import BackEffect, StopEffect
 from nemesis.brokers import GONE, HitBrokers
+from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
@@ -61,3 +62,13 @@ class Stop:
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers are registered again."""
         return self._brokers.wait_back(patience)
+
+
+SAYS = {
+    "stop": InWords(
+        does="brokers are stopped in order",
+        injected="SIGTERM, SIGKILL after a limit",
+        proven="as `kill`",
+        undone="as `kill`",
+    ),
+}

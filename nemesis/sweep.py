@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cluster.protocol import CanPause, CanTellBack, ClusterError
 from nemesis.brokers import GONE, STOPPED, broker_runs
-from nemesis.life import FAILURES, Life
+from nemesis.life import Life
 from nemesis.network import Network
-from nemesis.protocol import Patience, Site
+from nemesis.protocol import FAILURES, Patience, Site
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
@@ -73,15 +73,22 @@ def _heal_faults(lives: Sequence[Life], findings: _Findings, limit_s: float) -> 
     deadline_s = stopwatch_s() + limit_s
     for life in lives:
         name = f"fault {life.scheduled.fault_id} ({life.scheduled.kind})"
-        try:
-            is_over = _is_over(life, undone=life not in refused, deadline_s=deadline_s)
-            why = life.row.spec.not_healed
-        except Exception as bug:  # noqa: BLE001 - one fault's failure may not keep others in force
-            is_over, why = False, f"{type(bug).__name__}: {bug}"
+        undone = life not in refused
+        is_over, why = _ended(life, undone=undone, deadline_s=deadline_s)
         if is_over:
             findings.done.append(f"{name} was healed")
+        elif _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
+            findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
             findings.failed.append(f"{name} is not healed: {why}")
+
+
+def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | None]:
+    """See that a fault is over, or why it is not; its failure may not keep others in force."""
+    try:
+        return _is_over(life, undone=undone, deadline_s=deadline_s), life.row.spec.not_healed
+    except Exception as bug:  # noqa: BLE001 - as above
+        return False, f"{type(bug).__name__}: {bug}"
 
 
 def _undone(life: Life) -> bool:

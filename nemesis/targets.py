@@ -2,7 +2,8 @@
 
 An expression is a node (`n2`), a number of brokers (`one`, `minority`, `majority`, `all`), a role
 in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
-among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`),
+among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`,
+`quorum-voters`),
 or whoever coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without
 its partition, or its id, is that of one that is drawn when the fault starts, of the run's own.
 Pure: the view, the coordinator and the random source are handed in.
@@ -80,9 +81,11 @@ _OF_SIZE: dict[str, Callable[[int], int]] = {
 
 OF_FOLLOWERS = ("follower", "followers")
 """Nobody, where there is one replica."""
-ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter")
+QUORUM_VOTERS = "quorum-voters"
+"""All who keep the metadata."""
+ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 """Roles of those who keep the metadata: brokers, or controllers of their own."""
-_OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter")
+_OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 
 ROLES = (*_OF_SIZE, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
@@ -138,8 +141,9 @@ def resolve_target(
         return (target.word,)
     if target.word in _OF_SIZE:
         return _drawn(sorted(nodes), _OF_SIZE[target.word](len(nodes)), rng)
-    if target.word == "quorum-voter":
-        return _drawn(sorted(roster.voters), 1, rng)
+    if target.word in {"quorum-voter", QUORUM_VOTERS}:
+        count = len(roster.voters) if target.word == QUORUM_VOTERS else 1
+        return _drawn(sorted(roster.voters), count, rng)
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:

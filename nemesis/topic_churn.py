@@ -4,14 +4,16 @@ The controllers are kept busy, and every broker with them: new replicas, deleted
 The topics are the fault's own; those of the run are never touched. Healed by deleting what is left.
 """
 
-import threading
 from contextlib import suppress
 
 from cluster.protocol import CanMakeTopics, ClusterError
+from nemesis.background import Background
 from nemesis.cluster_effects import TopicChurnEffect, TopicsGoneEffect
-from nemesis.protocol import Aim, Patience, Site
+from nemesis.in_words import InWords
+from nemesis.protocol import FAILURES, Aim, Patience, Site
 from nemesis.undo import DropTopics
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.runtime import new_event
 
 PARTITIONS = 2
 REPLICAS = 3
@@ -45,8 +47,8 @@ class TopicChurn:
         self._nodes = tuple(site.cluster.nodes)
         # No role and no record takes topics that begin so for the run's own.
         self._prefix = f"__logquake-churn-{aim.fault_id}-"
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = new_event()
+        self._background = Background()
         self._created = self._deleted = self._refused = 0
         self._first: tuple[str, str] | None = None
         self._started_s = self._healed_s = stopwatch_s()
@@ -58,8 +60,7 @@ class TopicChurn:
     def inject(self) -> None:
         """Begin to create and to delete."""
         self._started_s = stopwatch_s()
-        self._thread = threading.Thread(target=self._churn, name="topic-churn", daemon=True)
-        self._thread.start()
+        self._background.start(self._churn, "topic-churn")
 
     def confirm(self, patience: Patience) -> TopicChurnEffect | None:
         """See that a broker knows one of the topics by its own metadata."""
@@ -72,6 +73,7 @@ class TopicChurn:
                 stop=patience.stop,
             )
         except WaitTimeoutError:
+            self._background.raise_failure()
             return None
         return TopicChurnEffect(took_s=stopwatch_s() - self._started_s, seen=seen, by=by)
 
@@ -80,9 +82,8 @@ class TopicChurn:
         if not self._over.is_set():
             self._healed_s = stopwatch_s()
         self._over.set()
-        if self._thread is not None:
-            self._thread.join(END_LIMIT_S)
-        if self._is_busy():
+        self._background.join(END_LIMIT_S)
+        if self._background.is_busy():
             return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:
@@ -90,6 +91,7 @@ class TopicChurn:
 
     def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
         """See that no broker that answers knows any of the topics."""
+        self._background.raise_bugs()
         try:
             asked = wait_until(
                 self._told_gone,
@@ -114,8 +116,9 @@ class TopicChurn:
             number += 1
             try:
                 self._come_and_go(f"{self._prefix}{number}", number)
-            except ClusterError:
+            except FAILURES as failed:
                 self._refused += 1  # Under other faults; what is left of it the heal finds.
+                self._background.note(failed)
             pause_until(stopwatch_s() + REST_S, self._over)
 
     def _come_and_go(self, name: str, number: int) -> None:
@@ -165,11 +168,8 @@ class TopicChurn:
             return None
         return frozenset(topic for topic in topics if topic.startswith(self._prefix))
 
-    def _is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
     def _told_gone(self) -> tuple[str, ...] | None:
-        if self._is_busy():
+        if self._background.is_busy():
             return None  # A topic that is being made now is not known to anybody yet.
         told = {node: self._left_at(node) for node in self._nodes}
         known = {topic for left in told.values() for topic in left or ()}
@@ -178,3 +178,13 @@ class TopicChurn:
                 self._cluster.delete_topics(sorted(known))
             return None
         return tuple(node for node, left in told.items() if left is not None)
+
+
+SAYS = {
+    "topic-churn": InWords(
+        does="topics of its own are created and deleted while it lasts",
+        injected="CreateTopics, DeleteTopics",
+        proven="another broker knows one",
+        undone="no broker knows any",
+    ),
+}

@@ -16,6 +16,7 @@ from cluster.protocol import CanKill, CanTellBack, ClusterError
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers
 from nemesis.cluster_effects import Led, Place, UncleanElectionEffect
+from nemesis.in_words import InWords
 from nemesis.leadership import Partition, has_all
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
@@ -173,3 +174,14 @@ def _refuse_without_majority(replicas: Sequence[str], site: Site) -> None:
             " would be left to elect a leader; use --replication 2, or controllers of their own"
             " (--system kafka:VERSION:controllers)"
         )
+
+
+SAYS = {
+    "unclean-election": InWords(
+        does="a replica from outside of the ISR is elected while nobody of it lives",
+        injected="kills, a start, ElectLeaders (unclean)",
+        proven="the leader was not in the ISR before",
+        undone="starts of all others",
+        costs="lost writes and what follows of them (`unclean-election`)",
+    ),
+}

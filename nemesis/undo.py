@@ -90,6 +90,14 @@ class UnlockDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuickenDisk:
+    """Have a node's disk be as quick as it was. Those of a dead run go with its machines."""
+
+    kind: Literal["quicken-disk"] = "quicken-disk"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
     """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
 
@@ -123,6 +131,7 @@ Undo = Annotated[
     | FlipBack
     | EmptyDisk
     | UnlockDisk
+    | QuickenDisk
     | Reassign
     | DropTopics
     | TrueClock,

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from cluster.protocol import ClusterError, Disk
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import RefetchedEffect, ReplicaWiped, WipeEffect
+from nemesis.in_words import InWords
 from nemesis.log_folders import (
     DATA,
     METADATA_LOG,
@@ -132,7 +133,7 @@ class Wipe:
 def wiped(disk: Disk) -> list[ReplicaWiped]:
     """Remove every replica from a disk whose broker is gone; return what each was."""
     found = [_measured(disk, place, folder) for place, folder in replica_folders(disk)]
-    for folder in {path.parent for path in left_of(disk)}:
+    for folder in sorted({path.parent for path in left_of(disk)}):
         disk.remove(folder)
     return found
 
@@ -166,3 +167,14 @@ def _without_checkpoints(disk: Disk) -> tuple[str, ...]:
     for name in removed:
         disk.remove(f"{DATA}/{name}")
     return removed
+
+
+SAYS = {
+    "wipe": InWords(
+        does="a broker comes back with an empty disk",
+        injected="SIGTERM, removal of all replicas and checkpoints but the metadata log",
+        proven="no file of them is left",
+        undone="a start; which replicas are in the ISR again",
+        costs="lost writes that no other replica had (`wipe`)",
+    ),
+}

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
-from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, Target, parse_target
+from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, QUORUM_VOTERS, Target, parse_target
 from nemesis.triggers import parse_trigger
-from nemesis.virtual import kinds_in
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
 
@@ -26,8 +25,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
     Raises:
         PlanError: One sentence on what is wrong with it, and what would do.
     """
-    if fault.kind not in kinds_in(plan):
-        kind_named(fault.kind)
+    kind_named(fault.kind)
     target = parse_target(fault.target, roster)
     if fault.when is not None:
         parse_trigger(fault.when, roster)
@@ -36,7 +34,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
 
 
 def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) -> Iterator[str]:
-    kind = kinds_in(plan)[fault.kind]
+    kind = kind_named(fault.kind)
     if plan.nodes < kind.least_nodes:
         yield f"needs {kind.least_nodes} nodes or more, and there are {plan.nodes}"
     if not kind.suits(plan):
@@ -46,6 +44,11 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
         )
     if target.word in OF_FOLLOWERS and plan.replication == 1:
         yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
+    if QUORUM_VOTERS in kind.only and _nodes_of(target, roster) != {*roster.voters}:
+        yield (
+            f"has the target {fault.target!r}, and is about all who vote"
+            f" ({', '.join(roster.voters)}); use {QUORUM_VOTERS}"
+        )
     if kind.only and target.word not in {*kind.only, *roster.everybody}:
         yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
     apart = set(roster.voters) - set(roster.nodes)
@@ -62,6 +65,13 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
             f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
             f" time_limit_s is {plan.time_limit_s:g}"
         )
+
+
+def _nodes_of(target: Target, roster: Roster) -> set[str]:
+    """Return whom a target means that needs no view; nobody for all other roles."""
+    if target.word == QUORUM_VOTERS:
+        return {*roster.voters}
+    return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}
 
 
 def _for_controllers() -> list[str]:

@@ -7,8 +7,10 @@
 - `show.py`, `show_story.py`: one run, or the list of runs, in a terminal; `show_named.py`: one op
   or value of a run.
 - `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: one run as a single HTML page.
+- `wording/`: what of a run's results is put into words the same way wherever it is shown.
 - `drawings.py`: the pictures of a scripted run as files.
-- `samples/`: stored runs that come with the package (`sample:valid` on the command line).
+- `samples/`: stored runs that come with the package (`sample:valid` on the command line), which
+  `shrink.py` makes.
 
 Every other folder may import this one; it imports nothing of ours but itself. Nothing here needs a
 broker, Java or Spark, so a stored run can be read wherever Python runs. Only `plots/` imports

@@ -5,11 +5,11 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from results.page.headline import as_sentence
-from results.page.inert import inert, shortened
-from results.page.naming import said
-from results.page.plural import many
 from results.record.clock import seconds
+from results.wording.headline import as_sentence
+from results.wording.inert import inert, shortened
+from results.wording.naming import said
+from results.wording.plural import many
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_LISTED = 24

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from results.engine import template_engine
-from results.page.headline import headline, ranked_anomalies
 from results.record.atomic import write_atomically
 from results.record.verdict import Verdict
+from results.wording.headline import headline, ranked_anomalies
 
 
 def write_history_page(verdicts: Sequence[Verdict], page: Path) -> Path:

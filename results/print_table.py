@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from results.page.inert import inert, shortened
+from results.wording.inert import inert, shortened
 
 STYLES = {
     "valid": "bold green", "allowed": "bold cyan", "invalid": "bold red", "unknown": "bold yellow",

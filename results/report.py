@@ -18,17 +18,12 @@ from results.environment import read_environment
 from results.page.bundles import bundle_link
 from results.page.facts import facts_of
 from results.page.fault_kinds import kind_lines
-from results.page.faults import FaultLine, fault_lines
 from results.page.figures import figures
 from results.page.files import file_links, link_to
 from results.page.final_files import final_files
-from results.page.glossary import GLOSSARY, terms_in
-from results.page.headline import Headline, clauses, ranked_anomalies
-from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
 from results.page.outages import outages
 from results.page.replicas import ReplicaWindow, replica_window
-from results.page.resting import resting
 from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
@@ -48,6 +43,11 @@ from results.samples import SAMPLE_PREFIX, is_sample
 from results.signature import reason_for
 from results.tables import RunTables
 from results.trust import is_own
+from results.wording.faults import FaultLine, fault_lines
+from results.wording.glossary import GLOSSARY, terms_in
+from results.wording.headline import Headline, clauses, ranked_anomalies
+from results.wording.inert import inert, shortened
+from results.wording.resting import resting
 
 MAX_FAULTS = 200
 """In the table of faults; the time lines and the table of kinds have them all."""

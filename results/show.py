@@ -10,16 +10,10 @@ from rich.console import Console
 
 from results.environment import read_environment
 from results.page.fault_kinds import kind_lines
-from results.page.faults import FaultLine
 from results.page.figures import figures
-from results.page.glossary import GLOSSARY
-from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
-from results.page.naming import Names, said, without_verdict
 from results.page.outages import outages
-from results.page.plural import many
 from results.page.replicas import Cell, ReplicaWindow, replica_window
-from results.page.resting import resting, unshown_count
 from results.page.setting import setting_rows
 from results.print_table import STYLES, print_table, say
 from results.record.atomic import StoreError
@@ -31,6 +25,12 @@ from results.show_story import print_story
 from results.store import Store, is_alive, typed
 from results.tables import RunTables
 from results.verdict_json import read_verdict
+from results.wording.faults import FaultLine
+from results.wording.glossary import GLOSSARY
+from results.wording.headline import Headline, counting, headline, ranked_anomalies
+from results.wording.naming import Names, said, without_verdict
+from results.wording.plural import many
+from results.wording.resting import resting, unshown_count
 
 _MAX_FAULTS = 40
 _MAX_OUTAGES = 8
@@ -94,21 +94,16 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 
 
 def print_verdict(
-    verdict: Verdict | None,
-    console: Console,
-    *,
-    alive: bool = False,
-    names: Callable[[str], str] = str,
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
     """Print a verdict: the sentence, its witness, and a table of anomalies.
 
     Args:
         verdict: None: the run was not judged.
         console: Where to.
-        alive: The run is still under way.
         names: Puts the run's short names into a sentence.
     """
-    head = headline(verdict, alive=alive)
+    head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone, names=names)

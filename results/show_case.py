@@ -4,14 +4,14 @@ from rich.console import Console
 
 from results.page.broker_logs import BrokerLogs
 from results.page.case import Case
-from results.page.faults import FaultLine
-from results.page.inert import inert
 from results.page.investigation import Investigation
 from results.page.moments import moments
-from results.page.naming import said
-from results.page.plural import many
 from results.page.witness import Told
 from results.print_table import print_table, say
+from results.wording.faults import FaultLine
+from results.wording.inert import inert
+from results.wording.naming import said
+from results.wording.plural import many
 
 MAX_LINES = 12
 _WIDTH = 200

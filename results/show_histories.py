@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from results.page.headline import counting, headline, ranked_anomalies
-from results.page.plural import many
 from results.print_table import STYLES, say
 from results.record.terms import Validity
 from results.record.verdict import Verdict
+from results.wording.headline import counting, headline, ranked_anomalies
+from results.wording.plural import many
 
 _SHOWN = 3
 """So many examples of an anomaly are told."""

@@ -4,15 +4,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
-from results.page.glossary import GLOSSARY
-from results.page.naming import Names, names_of
-from results.page.plural import many
 from results.print_table import print_table, say
 from results.record.atomic import StoreError
 from results.record.clock import seconds
 from results.record.paths import RunPaths
 from results.record.short import op_named
 from results.tables import RunTables
+from results.wording.glossary import GLOSSARY
+from results.wording.naming import Names, names_of
+from results.wording.plural import many
 
 MAX_ROWS = 40
 """Of a table of messages or copies; the record has all."""

@@ -5,13 +5,13 @@ from rich.text import Text
 
 from results.page.changes import in_words
 from results.page.endings import in_short
-from results.page.inert import inert
 from results.page.logs import Log, Run
-from results.page.naming import said
 from results.page.scenes import UP, ReplicaAt, Scene
 from results.page.story import Told, told
 from results.print_table import say
 from results.record.paths import RunPaths
+from results.wording.inert import inert
+from results.wording.naming import said
 
 _STYLES = ("blue", "dark_orange", "green", "magenta", "cyan", "red")
 """Of leader epochs, which are written beside each record as well."""

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from results.page.headline import as_sentence, counting, decides, ranked_anomalies
-from results.page.inert import inert
-from results.page.reasons import heaviest_reason
 from results.record.plan import NEMESIS_KINDS, Plan
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict, Words
+from results.wording.headline import as_sentence, counting, decides, ranked_anomalies
+from results.wording.inert import inert
+from results.wording.reasons import heaviest_reason
 
 KEY_DIGITS = 12
 OTHERWISE = "otherwise"

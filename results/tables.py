@@ -129,15 +129,6 @@ def read_table(paths: RunPaths, name: str, *, filters: pc.Expression | None = No
     return _read(paths.table(name), TABLES[name], filters=filters)
 
 
-def read_statistics(paths: RunPaths, name: str) -> pa.Table:
-    """Read a table of the statistics, by its name in `STATISTICS`.
-
-    Raises:
-        StoreError: The file is there, but damaged.
-    """
-    return _read(statistics_path(paths, name), STATISTICS[name], filters=None)
-
-
 def _read(
     path: Path,
     schema: pa.Schema,

@@ -132,14 +132,14 @@ def is_own_file(path: Path) -> bool:
         return False
 
 
-def read_own_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+def read_own_text(path: Path) -> str:
     """Return the text of a file that a user keeps, link or not, and that decides what is done.
 
     Raises:
         PermissionError: It is another user's, or others can write it; the remedy.
         OSError, UnicodeDecodeError: As `results.record.reading.read_text`.
     """
-    with open_file(path.resolve(), max_bytes=max_bytes) as file:
+    with open_file(path.resolve(), max_bytes=MAX_BYTES) as file:
         if not _is_own(os.fstat(file.fileno()), file.fileno()):
             raise PermissionError(
                 errno.EPERM,
@@ -147,7 +147,7 @@ def read_own_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
                 " (chmod go-w)",
                 str(path),
             )
-        return file.read(max_bytes).decode("utf-8")
+        return file.read(MAX_BYTES).decode("utf-8")
 
 
 def _is_own(found: os.stat_result, at: Path | int) -> bool:

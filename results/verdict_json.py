@@ -57,11 +57,6 @@ def verdict_text(verdict: Verdict) -> str:
     return _dumps(verdict_to_json(verdict))
 
 
-def anomalies_text(verdict: Verdict) -> str:
-    """Return the part of `verdict.json` that must not depend on the engine or the machine."""
-    return _dumps(_anomalies(verdict))
-
-
 def verdict_from_json(text: str | bytes) -> Verdict:
     """Read a verdict back.
 

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ("checkers", "cluster", "harness", "nemesis", "results", "workloads")
+FOLDERS = (*PACKAGES, "docs", "tests")
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(page for part in ("cluster", "docs", "tests")
-                           for page in (ROOT / part).rglob("*.md"))]
-)  # fmt: skip
+    [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
+)
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PLAN = re.compile(r"\bdocs/[\w/-]+\.toml\b")
+MODULE = re.compile(r"`([\w/]+\.py)`")
+MOST_WORDS_OF_TOUR, MOST_WORDS_OF_FOLDER = 1500, 600
+TOUR = ROOT / "docs" / "architecture.md"
+OF_FOLDERS = sorted(page for part in PACKAGES for page in (ROOT / part).rglob("README.md"))
 
 
 def test_there_is_something_to_look_at() -> None:
@@ -30,6 +35,20 @@ def test_links_of_a_page_resolve(page: Path) -> None:
 def test_plans_that_a_page_names_are_there(page: Path) -> None:
     named = PLAN.findall(page.read_text(encoding="utf-8"))
     assert not [plan for plan in named if not (ROOT / plan).is_file()]
+
+
+@pytest.mark.parametrize("page", [TOUR, *OF_FOLDERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_are_there(page: Path) -> None:
+    named = MODULE.findall(page.read_text(encoding="utf-8"))
+    assert not [
+        name for name in named if not any((at / name).exists() for at in (page.parent, ROOT))
+    ]
+
+
+@pytest.mark.parametrize("page", [TOUR, *OF_FOLDERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_tour_and_the_pages_of_folders_stay_short(page: Path) -> None:
+    words = len(page.read_text(encoding="utf-8").split())
+    assert words <= (MOST_WORDS_OF_TOUR if page == TOUR else MOST_WORDS_OF_FOLDER)
 
 
 def test_anchors_are_those_of_a_reader_on_github(tmp_path: Path) -> None:

@@ -17,6 +17,13 @@ MODULES = sorted(
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MEDIAN_FUNCTION_LINES = 14
+THREADED = {
+    "cluster/kafka/fetch.py",  # Downloads, before any run.
+    "harness/interrupt.py",  # Signals, which the machine sends.
+    "harness/progress.py",  # Draws in the user's time; not for simulated runs.
+    "harness/watching.py",  # The judgement of a run that goes on, which a simulated one never does.
+}
+"""Who of those who are simulated has threads all the same, for work that is of this machine."""
 BANNED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc", "manager")
 
 
@@ -51,6 +58,28 @@ def test_every_package_says_what_lives_in_it() -> None:
     for package in PACKAGES:
         text = (ROOT / package / "__init__.py").read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(text)), package
+
+
+def _imported(path: Path) -> set[str]:
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    plain = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+    return plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+def test_what_is_to_be_simulated_has_no_threads_of_its_own() -> None:
+    """Its tasks, locks and events are the runtime's, or virtual time stands still."""
+    simulated = [*ROOT.glob("nemesis/**/*.py"), *ROOT.glob("cluster/kafka/**/*.py")]
+    simulated += [
+        path
+        for path in ROOT.glob("harness/**/*.py")
+        if "suites" not in path.relative_to(ROOT).parts
+    ]
+    threaded = {
+        path.relative_to(ROOT).as_posix()
+        for path in simulated
+        if {"threading", "concurrent.futures", "queue", "asyncio"} & _imported(path)
+    }
+    assert threaded == THREADED
 
 
 def test_ignores_carry_a_reason() -> None:

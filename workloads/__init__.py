@@ -11,6 +11,7 @@ every partition to its end once the workers have stopped.
 Only `harness` and `benchmarks` import this package. It imports `results.record` and nothing else of
 ours: clients know a cluster by its bootstrap addresses alone. confluent_kafka stays in `clients/`.
 
-To add a workload: write its generator (`Generator` in `protocol.py`) in a module of its own, its
-test beside those of `tests/workloads`, and its name in `Plan.workload` and in `worker.GENERATORS`.
+To add a workload: write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a module
+of its own, its test beside those of `tests/workloads`, and a line in `registry.WORKLOADS`. Then
+write the tables of docs/ anew: `python -m harness.doc_tables`. Ops of a new kind take more.
 """

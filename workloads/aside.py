@@ -1,39 +1,59 @@
-"""Work that waits: done in threads aside, its results taken in the crew's own thread."""
+"""Work that waits: done in tasks aside, its results taken in the crew's own loop."""
 
-import queue
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from queue import Empty
+from typing import NoReturn, TypeVar
+
+from results.record.runtime import Queue, new_queue, start
 
 _Result = TypeVar("_Result")
+_Work = Callable[[], Callable[[], None]]
+"""Does something, and returns what is to be done with the result."""
 
 
 class Aside:
-    """Threads for calls that wait for a broker, so that the loop never does.
+    """Tasks for calls that wait for a broker, so that the loop never does.
 
     Args:
-        threads: How many at most; none is started before there is work for it.
+        tasks: How many at most; none is started before there is work for it.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="aside")
-        self._ended: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    def __init__(self, tasks: int) -> None:
+        self._most, self._started = max(1, tasks), 0
+        self._open = 0
+        self._works: Queue[_Work] = new_queue()
+        self._ended: Queue[Callable[[], None]] = new_queue()
 
     def do(self, work: Callable[[], _Result], done: Callable[[_Result], None]) -> None:
         """Start some work; `done` is called with its result, from `serve`, exactly one time."""
-
-        def ended(future: Future[_Result]) -> None:
-            # What the work raised is raised again there: a bug must not be lost with its thread.
-            self._ended.put(lambda: done(future.result()))
-
-        self._pool.submit(work).add_done_callback(ended)
+        self._open += 1
+        if self._started < min(self._most, self._open):
+            self._started += 1
+            start(self._toil, f"aside-{self._started}")
+        self._works.put(lambda: partial(done, work()))
 
     def serve(self, timeout_s: float) -> None:
         """Wait for results, at most that long, and hand on all that are there."""
         while True:
             try:
                 hand_on = self._ended.get(block=timeout_s > 0, timeout=timeout_s or None)
-            except queue.Empty:
+            except Empty:
                 return
+            self._open -= 1
             hand_on()
             timeout_s = 0
+
+    def _toil(self) -> NoReturn:
+        while True:
+            work = self._works.get()
+            try:
+                ended = work()
+            except Exception as error:  # noqa: BLE001 - raised again where the result is taken
+                ended = partial(_raise, error)
+            self._ended.put(ended)
+
+
+def _raise(error: Exception) -> NoReturn:
+    """Raise what some work raised: a bug must not be lost with its task."""
+    raise error

@@ -5,7 +5,7 @@ position has really reached the target, the leader's last stable offset after th
 Where clients write in transactions it is read_committed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from results.record.terms import F, Isolation, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
 from workloads.crew import WORKER_BITS
-from workloads.protocol import Batch, Key
+from workloads.protocol import Batch, Key, Reader
 from workloads.recorder import STREAMS, Recorder
 
 FINAL_WORKER = 1023
@@ -54,7 +54,7 @@ class _Reader:
     goals: dict[Key, int]
     """What it still has to reach."""
     positions: dict[Key, int]
-    client: ProcessConsumer | None = None
+    client: Reader | None = None
     rest_until_s: float = 0
     keys: list[Key] = field(default_factory=list)
 
@@ -63,8 +63,7 @@ class FinalReader:
     """Reads on with several consumers in turn until all goals are reached.
 
     Args:
-        plan: Decides the clients' settings.
-        bootstrap: `host:port,...`.
+        reader: Makes the consumer of a process.
         targets: The end to reach, by partition.
         recorder: Gets the ops.
         clock: The run's.
@@ -72,15 +71,13 @@ class FinalReader:
 
     def __init__(
         self,
-        plan: Plan,
-        bootstrap: str,
+        reader: Callable[[int], Reader],
         targets: Mapping[Key, int],
         *,
         recorder: Recorder,
         clock: RunClock,
     ) -> None:
-        self._plan = plan
-        self._bootstrap = bootstrap
+        self._made = reader
         self._recorder = recorder
         self._clock = clock
         self._next_op_id = FINAL_WORKER << WORKER_BITS
@@ -126,14 +123,7 @@ class FinalReader:
 
     def _assign(self, reader: _Reader) -> bool:
         """Give a process its consumer; a later process reads on where the one before it was."""
-        client_id = f"process-{reader.process}"
-        reader.client = ProcessConsumer(
-            self._plan,
-            bootstrap=self._bootstrap,
-            client_id=client_id,
-            report_ends=True,
-            isolation=final_isolation(self._plan),
-        )
+        reader.client = self._made(reader.process)
         starts = {key: reader.positions[key] or None for key in reader.goals}
         op_id = self._begin(reader, F.ASSIGN)
         error = reader.client.assign(starts)
@@ -168,6 +158,17 @@ class FinalReader:
                 reader.goals.pop(key, None)
 
 
+def final_reader(plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
+    """Return what makes the consumer of a process of the final reads."""
+    return lambda process: ProcessConsumer(
+        plan,
+        bootstrap=bootstrap,
+        client_id=f"process-{process}",
+        report_ends=True,
+        isolation=final_isolation(plan),
+    )
+
+
 def final_isolation(plan: Plan) -> Isolation:
     """Return how the final reads read."""
     return Isolation.READ_COMMITTED if plan.transactional else Isolation.READ_UNCOMMITTED
@@ -176,7 +177,7 @@ def final_isolation(plan: Plan) -> Isolation:
 def read_to_end(
     plan: Plan,
     topics: Sequence[CreatedTopic],
-    bootstrap: str,
+    reader: Callable[[int], Reader],
     *,
     targets: Mapping[Key, int],
     clock: RunClock,
@@ -188,7 +189,7 @@ def read_to_end(
     Args:
         plan: The run's.
         topics: As created.
-        bootstrap: `host:port,...`.
+        reader: Makes the consumer of a process, as `final_reader` does.
         targets: The leader's last stable offset, by (topic, partition), taken after the last send
             ended.
         clock: The run's.
@@ -202,9 +203,8 @@ def read_to_end(
     recorder = Recorder(
         live, _WRITER, worker=FINAL_WORKER, topics=topics, acks=plan.acks, streams=streams
     )
-    reader = FinalReader(plan, bootstrap, targets, recorder=recorder, clock=clock)
     try:
-        reached = reader.read(timeout_s)
+        reached = FinalReader(reader, targets, recorder=recorder, clock=clock).read(timeout_s)
     finally:
         recorder.close()
     reads = [

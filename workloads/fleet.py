@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -19,6 +21,7 @@ from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_u
 from results.record.identities import groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import new_lock
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.worker import READY_TIMEOUT_S, WorkerConfig
@@ -95,6 +98,37 @@ class _Status:
     latency_ms: tuple[float, float] | None = None
 
 
+class FleetWorker(Protocol):
+    """One worker, as its fleet sees it.
+
+    Attributes:
+        number: Which.
+        log: Where its last words are.
+        stopping: Whether it was told to stop.
+        told: What it has told of itself.
+    """
+
+    number: int
+    log: Path
+    stopping: bool
+    told: "Told"
+
+    def is_ready(self) -> bool:
+        """Tell whether it is at work."""
+
+    def ended(self) -> bool:
+        """Tell whether it is gone."""
+
+    def obituary(self) -> str:
+        """Say of what it ended."""
+
+    def tell(self, command: dict[str, object]) -> None:
+        """Hand it a command, if it is there."""
+
+    def end(self, deadline_s: float) -> bool:
+        """Wait for its end; end it at the deadline, and tell whether it ended by itself."""
+
+
 class Fleet:
     """The workers of a run.
 
@@ -104,6 +138,7 @@ class Fleet:
         bootstrap: `host:port,...`.
         clock: The run's; workers share its zero.
         paths: Streams go to `live`, the workers' own words to `workers/worker-<i>.log`.
+        worker: Starts a worker; it is told where words go. None: as a process.
     """
 
     def __init__(
@@ -114,13 +149,15 @@ class Fleet:
         *,
         clock: RunClock,
         paths: RunPaths,
+        worker: Callable[[WorkerConfig, Path], FleetWorker] | None = None,
     ) -> None:
         self._plan = plan
         self._topics = tuple(topics)
         self._bootstrap = bootstrap
         self._clock = clock
         self._paths = paths
-        self._workers: list[_Worker] = []
+        self._start = worker or _Worker
+        self._workers: list[FleetWorker] = []
 
     def start(self) -> None:
         """Start the workers, in phase warmup; return when all are ready, and at work.
@@ -133,12 +170,13 @@ class Fleet:
         self._paths.live.mkdir(parents=True, exist_ok=True)
         count = self._plan.crews
         self._workers = [
-            _Worker(self._config(number, count), self._folder) for number in range(count)
+            self._start(self._config(number, count), self._paths.root / "workers")
+            for number in range(count)
         ]
         for worker in self._workers:
             try:
                 wait_until(
-                    worker.ready_or_ended,
+                    partial(_is_ready_or_ended, worker),
                     timeout_s=_START_TIMEOUT_S,
                     what=f"worker {worker.number} to be ready",
                     interval_s=0.05,
@@ -146,14 +184,15 @@ class Fleet:
             except WaitTimeoutError as late:
                 self._abandon()
                 raise FleetError(f"{late}; {worker.log} has its last words") from late
-            if not worker.ready.is_set():
+            if not worker.is_ready():
                 self._abandon()
                 raise FleetError(worker.obituary())
 
     def phase(self, phase: Phase) -> None:
         """Tell the workers in which phase the ops are that they invoke from now on."""
         for worker in self._workers:
-            worker.enter(phase)
+            worker.told.enter()
+            worker.tell({"phase": phase.value})
 
     def untouched(self) -> frozenset[Touched]:
         """Return what nothing came of since the recovery was entered last.
@@ -165,12 +204,12 @@ class Fleet:
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
         wanted |= {(group, *place) for group in groups(self._plan) for place in places}
-        return frozenset(wanted.difference(*(worker.touched() for worker in self._workers)))
+        return frozenset(wanted.difference(*(worker.told.touched() for worker in self._workers)))
 
     def counts(self) -> FleetCounts:
         """Return what the workers have told of themselves so far."""
         now_s = stopwatch_s()
-        pairs = [worker.statuses(now_s - _RECENT_S) for worker in self._workers]
+        pairs = [worker.told.statuses(now_s - _RECENT_S) for worker in self._workers]
         last = [new for _, new in pairs]
         latencies = [each.latency_ms for each in last if each.latency_ms is not None]
         return FleetCounts(
@@ -207,12 +246,6 @@ class Fleet:
                 troubles.append(f"worker {worker.number} did not stop in time and was killed")
         return troubles
 
-    @property
-    def _folder(self) -> Path:
-        folder = self._paths.root / "workers"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
     def _config(self, number: int, count: int) -> WorkerConfig:
         return WorkerConfig(
             plan=self._plan,
@@ -231,19 +264,57 @@ class Fleet:
             worker.end(stopwatch_s())
 
 
+def _is_ready_or_ended(worker: FleetWorker) -> bool:
+    return worker.is_ready() or worker.ended()
+
+
+class Told:
+    """What a worker has told of itself."""
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._phases = 0
+        self._touched: set[Touched] = set()
+        self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
+
+    def enter(self) -> None:
+        """Count what is touched anew: the worker is about to be told of another phase."""
+        with self._lock:
+            self._phases += 1
+            self._touched.clear()
+
+    def touched(self) -> frozenset[Touched]:
+        """Return what its processes sent to, or read, since the recovery was entered last."""
+        with self._lock:
+            return frozenset(self._touched)
+
+    def statuses(self, since_s: float) -> tuple[_Status, _Status]:
+        """Return the last status that is not younger than `since_s`, and the newest one."""
+        with self._lock:
+            while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
+                self._statuses.popleft()
+            return self._statuses[0], self._statuses[-1]
+
+    def note(self, line: object) -> None:
+        """Take a status line, as it was read."""
+        told = _Line.model_validate(line)
+        with self._lock:
+            self._statuses.append(_status(told))
+            if told.phases == self._phases:  # What was said before is of another phase.
+                self._touched.update(told.taken, told.read)
+
+
 class _Worker:
     """One worker's process, its pipe, and the thread that reads what it tells."""
 
     def __init__(self, config: WorkerConfig, folder: Path) -> None:
         self.number = config.worker
-        self.ready = threading.Event()
         self.stopping = False
+        folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"worker-{self.number}.log"
+        self.told = Told()
+        self._ready = threading.Event()
         self._error: str | None = None
-        self._lock = threading.Lock()
-        self._phases = 0
-        self._touched: set[Touched] = set()
-        self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
         path = folder / f"worker-{self.number}.json"
         path.write_text(config.model_dump_json(exclude_none=True), encoding="utf-8")
         with self.log.open("ab") as log:
@@ -257,8 +328,8 @@ class _Worker:
         self._ear = threading.Thread(target=self._listen, daemon=True)
         self._ear.start()
 
-    def ready_or_ended(self) -> bool:
-        return self.ready.is_set() or self.ended()
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
 
     def ended(self) -> bool:
         return self._process.poll() is not None
@@ -270,17 +341,6 @@ class _Worker:
             f"worker {self.number} ended by itself with status {status};"
             f" {self.log} has its last words"
         )
-
-    def enter(self, phase: Phase) -> None:
-        with self._lock:
-            self._phases += 1
-            self._touched.clear()
-        self.tell({"phase": phase.value})
-
-    def touched(self) -> frozenset[Touched]:
-        """Return what its processes sent to, or read, since the recovery was entered last."""
-        with self._lock:
-            return frozenset(self._touched)
 
     def tell(self, command: dict[str, object]) -> None:
         stdin = self._process.stdin
@@ -308,32 +368,19 @@ class _Worker:
             pipe.close()
         return by_itself
 
-    def statuses(self, since_s: float) -> tuple[_Status, _Status]:
-        """Return the last status that is not younger than `since_s`, and the newest one."""
-        with self._lock:
-            while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
-                self._statuses.popleft()
-            return self._statuses[0], self._statuses[-1]
-
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            if "ready" in told:
-                self.ready.set()
-            elif "error" in told:
-                self._error = f"worker {self.number}: {told['error']}"
+        for text in self._process.stdout:
+            line = json.loads(text)
+            if "ready" in line:
+                self._ready.set()
+            elif "error" in line:
+                self._error = f"worker {self.number}: {line['error']}"
             else:
-                self._note(_Told.model_validate_json(line))
-
-    def _note(self, told: "_Told") -> None:
-        with self._lock:
-            self._statuses.append(_status(told))
-            if told.phases == self._phases:  # What was said before is of another phase.
-                self._touched.update(told.taken, told.read)
+                self.told.note(line)
 
 
-class _Told(BaseModel):
+class _Line(BaseModel):
     """A status line of a worker."""
 
     ops: list[tuple[F, Outcome, int]]
@@ -346,7 +393,7 @@ class _Told(BaseModel):
     read: list[tuple[str, str, int]]
 
 
-def _status(told: _Told) -> _Status:
+def _status(told: _Line) -> _Status:
     by_kind = {(f, outcome): count for f, outcome, count in told.ops}
     return _Status(
         at_s=stopwatch_s(),

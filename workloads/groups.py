@@ -10,7 +10,7 @@ from results.record.identities import group_of
 from results.record.plan import Plan
 from workloads.log import LogGenerator
 from workloads.pacing import Recurring
-from workloads.protocol import Commit, Crash, Observed, Op, Poll, Subscribe
+from workloads.protocol import Commit, Crash, Observed, Op, Poll, Subscribe, Workload
 
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
@@ -54,3 +54,14 @@ class GroupsGenerator:
         if self._random.random() >= COMMIT_SHARE:
             return Commit.NONE
         return Commit.SYNC if self._random.random() < SYNC_SHARE else Commit.ASYNC
+
+
+WORKLOAD = Workload(
+    generator=GroupsGenerator,
+    brief="in consumer groups",
+    does="As `log`, plus consumers in groups of four that join, leave, vanish and commit.",
+    finds="a group that goes on from a wrong position: its commit was forgotten, or nobody made it",
+    ops="as `log`, but consumers are members of a group: they subscribe, commit, leave,"
+    " vanish; every assignment and revocation is a row of `assignments`, every commit and"
+    " every question for what is committed one of `commits`",
+)

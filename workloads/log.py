@@ -1,7 +1,6 @@
 """The log workload: unique values are sent to partitions, and read again by assigned consumers.
 
-Every process sends and reads. The times of crashes and of new assignments are drawn, so that they
-come as often at any rate.
+Every process sends and reads.
 """
 
 from collections.abc import Mapping
@@ -9,12 +8,9 @@ from random import Random
 
 from results.record.plan import Plan
 from workloads.allotment import Allotment
-from workloads.assigning import Assigner
-from workloads.pacing import Recurring
-from workloads.protocol import Crash, Key, Observed, Op, Poll, Send
+from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
+from workloads.readers import Readers
 
-MEAN_CRASH_S = 8.0
-MEAN_REASSIGN_S = 3.0
 SEND_SHARE = 0.5
 POLL_LIMIT = 2000
 
@@ -41,19 +37,12 @@ class LogGenerator:
         self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 4)
         self._most_sending = threads if plan.rate == 0 else max(1, threads - threads // 4)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
-        self._assigner = Assigner(plan, self._random)
-        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
-        self._reassign = Recurring(self._random, mean_s=MEAN_REASSIGN_S)
+        self._readers = Readers(plan, self._random)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, send or poll."""
-        self._assigner.note(observed.positions)
-        if not observed.assigned:
-            return self._assigner.assign(observed, kept=())
-        if self._crash.due(observed.now_ns):
-            return Crash()
-        if self._reassign.due(observed.now_ns):
-            return self._assigner.assign(observed, kept=observed.positions)
+        if (due := self._readers.due(observed)) is not None:
+            return due
         send = self._random.random() < SEND_SHARE
         return (self._send(observed.in_flight) if send else None) or Poll(limit=POLL_LIMIT)
 
@@ -62,3 +51,13 @@ class LogGenerator:
             return None
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
         return self._allotment.send_to(self._random.choice(open_keys)) if open_keys else None
+
+
+WORKLOAD = Workload(
+    generator=LogGenerator,
+    brief="send and read",
+    does="Clients send plain messages. Readers are assigned by hand, crash, and get other"
+    " partitions.",
+    finds="readers that skip or go back; records in the wrong order",
+    ops="some sends to one partition, or a poll of an assigned consumer",
+)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from results.record.plan import Plan
 from results.record.terms import (
     OUTCOME_RANK,
     AssignmentKind,
@@ -161,6 +162,32 @@ class Generator(Protocol):
 
     def next_op(self, observed: Observed) -> Op:
         """Return the next op for the process that is free."""
+
+
+class GeneratorMaker(Protocol):
+    """Makes the generator of one worker."""
+
+    def __call__(self, plan: Plan, *, worker: int, workers: int) -> Generator:
+        """Return the ops of one of so many workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What can be asked of clients; `registry` lists all by name.
+
+    Attributes:
+        generator: Makes its ops.
+        brief: What clients do, in a few words.
+        does: The same in sentences, for the table of `docs/workloads.md`.
+        finds: What it can find beside losses and duplicates, for that table.
+        ops: What an op is, for the table of `docs/architecture.md`.
+    """
+
+    generator: GeneratorMaker
+    brief: str
+    does: str
+    finds: str
+    ops: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +352,16 @@ class Sender(Protocol):
 
     def waiting(self) -> int:
         """Return how many messages have no report yet."""
+
+
+class LoneSender(Sender, Protocol):
+    """A producer of a few sends, made for them."""
+
+    def check_reachable(self, topic: str, *, timeout_s: float) -> None:
+        """Ask for the topic's metadata; raises `ConnectionError` if they do not come in time."""
+
+    def close(self) -> None:
+        """End it at once; of messages without a report none will come."""
 
 
 class Reader(Protocol):

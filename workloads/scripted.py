@@ -5,7 +5,7 @@ recorded as a worker's, so that checkers see no difference. Record k of the stor
 the value `(1 << 32) | k`; its payload is the value, and its name, `message<k>`, in ASCII.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,9 @@ from results.record.plan import Plan, PlanError
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from results.record.values import SEQUENCE_BITS, pack_value
-from workloads.clients.consumer import ProcessConsumer
-from workloads.clients.producer import SharedProducer, UnreachableError
-from workloads.final_reads import final_isolation
-from workloads.protocol import Batch, Key, Reservation, Send, SendResult
+from workloads.clients.producer import SharedProducer
+from workloads.final_reads import final_reader
+from workloads.protocol import Batch, Key, LoneSender, Reader, Reservation, Send, SendResult
 from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
 
 PARTITION_NUMBER = 1
@@ -85,6 +84,11 @@ class ReadRecord:
     leader_epoch: int | None
 
 
+def script_sender(plan: Plan, bootstrap: str) -> LoneSender:
+    """Return a producer of messages that have names."""
+    return SharedProducer(plan, bootstrap=bootstrap, worker=WORKER, payload=message_payload)
+
+
 class Script:
     """The clients of a scripted run, one op at a time.
 
@@ -94,14 +98,25 @@ class Script:
         bootstrap: `host:port,...` of n1, n2, ...
         clock: The run's.
         live: The folder of the live streams; writers are called `script`, `script-acks-1`, ...
+        sender: Makes a producer for a plan and addresses.
+        reader: Makes what makes the consumer of a process, for them, too.
     """
 
     def __init__(
-        self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
+        self,
+        plan: Plan,
+        topic: CreatedTopic,
+        bootstrap: str,
+        *,
+        clock: RunClock,
+        live: Path,
+        sender: Callable[[Plan, str], LoneSender] = script_sender,
+        reader: Callable[[Plan, str], Callable[[int], Reader]] = final_reader,
     ) -> None:
         self.phase = Phase.MAIN
         self._plan, self._topic, self._clock, self._live = plan, topic, clock, live
         self.key: Key = (topic.topic, 0)
+        self._sender, self._reader = sender, reader
         self._addresses = bootstrap.split(",")
         self._recorders: dict[str, Recorder] = {}
         self._next_sequence = 1
@@ -131,11 +146,9 @@ class Script:
             within_s: After so long a message is given up; of several, each by itself.
             only_to: The node (`n2`) that clients begin with; they find the others through it.
         """
-        plan = self.plan_of_sends(acks, together=together, within_s=within_s)
+        plan = self._plan_of_sends(acks, together=together, within_s=within_s)
         # A client of each call's own: none remembers who led, or hangs on a broker that is paused.
-        sender = SharedProducer(
-            plan, bootstrap=self._bootstrap(only_to), worker=WORKER, payload=message_payload
-        )
+        sender = self._sender(plan, self._bootstrap(only_to))
         outcomes: list[SendOutcome] = []
         with closing(sender):
             if together:
@@ -150,7 +163,9 @@ class Script:
         Args:
             within_s: After so long, what was read so far is returned.
         """
-        return list(_Reading(self, self._plan, ",".join(self._addresses)).records(within_s))
+        plan = self._plan.model_copy(update={"client": _IMPATIENT | self._plan.client})
+        reader = self._reader(plan, ",".join(self._addresses))
+        return list(_Reading(self, reader).records(within_s))
 
     def close(self) -> None:
         """End the streams. Idempotent."""
@@ -186,9 +201,7 @@ class Script:
         recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
         recorder.flush()
 
-    def start_reading(
-        self, recorder: Recorder, client: ProcessConsumer, process: int
-    ) -> str | None:
+    def start_reading(self, recorder: Recorder, client: Reader, process: int) -> str | None:
         """Assign the partition from its start to a process, and record it."""
         starts: dict[Key, int | None] = {self.key: None}
         op_id = self.begin(recorder, F.ASSIGN, process)
@@ -198,7 +211,7 @@ class Script:
         self.end(recorder, op_id, Outcome.INFO if error else Outcome.OK, error)
         return error
 
-    def _send(self, sender: SharedProducer, values: Sequence[int], plan: Plan) -> list[SendOutcome]:
+    def _send(self, sender: LoneSender, values: Sequence[int], plan: Plan) -> list[SendOutcome]:
         recorder, results = self.recorder(plan.acks), list[SendResult]()
         recorder.reserve(Reservation(value_from=values[0], value_to=values[-1] + 1))
         op = Send(key=self.key, values=np.array(values, dtype=np.int64))
@@ -209,25 +222,24 @@ class Script:
         deadline_s = stopwatch_s() + plan.delivery_timeout_s + REPORT_GRACE_S
         while not results and stopwatch_s() < deadline_s:
             sender.serve(POLL_S)
-        result = results[0] if results else unreported(len(values))
+        result = results[0] if results else _unreported(len(values))
         recorder.sent(op_id, result)
         self.end(recorder, op_id, result.worst, result.error)
-        return outcomes_of(values, result)
+        return _outcomes_of(values, result)
 
     def next_values(self, count: int) -> list[int]:
         """Return the values of the next messages."""
         first, self._next_sequence = self._next_sequence, self._next_sequence + count
         return [pack_value(PARTITION_NUMBER, first + step) for step in range(count)]
 
-    def _make_ready(self, sender: SharedProducer) -> None:
+    def _make_ready(self, sender: LoneSender) -> None:
         """Let a producer learn where the partition is, lest its messages part on their way."""
         try:
             sender.check_reachable(self._topic.topic, timeout_s=METADATA_LIMIT_S)
-        except UnreachableError:
+        except ConnectionError:
             return  # They wait in the client until somebody answers, as single ones do.
 
-    def plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
-        """Return the plan that a producer of some sends is made by."""
+    def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
         return self._plan.model_copy(update={
             "acks": acks,
             # Asked for or by default, it is for sends that wait for all replicas.
@@ -249,10 +261,8 @@ class Script:
 class _Reading:
     """One read of a partition; a process that meets an error is followed by another."""
 
-    def __init__(self, script: Script, plan: Plan, bootstrap: str) -> None:
-        self._script = script
-        self._plan = plan.model_copy(update={"client": _IMPATIENT | plan.client})
-        self._bootstrap = bootstrap
+    def __init__(self, script: Script, reader: Callable[[int], Reader]) -> None:
+        self._script, self._reader = script, reader
         self._recorder = script.recorder("all")
 
     def records(self, within_s: float) -> Iterator[ReadRecord]:
@@ -269,13 +279,7 @@ class _Reading:
     def _one_process(self, deadline_s: float) -> Iterator[Batch]:
         """Yield what one consumer is given until it meets the end, an error, or the limit."""
         process = self._script.new_process()
-        client = ProcessConsumer(
-            self._plan,
-            bootstrap=self._bootstrap,
-            client_id=f"process-{process}",
-            report_ends=True,
-            isolation=final_isolation(self._plan),
-        )
+        client = self._reader(process)
         try:
             failed = self._script.start_reading(self._recorder, client, process) is not None
             while not failed and stopwatch_s() < deadline_s:
@@ -293,8 +297,7 @@ class _Reading:
         pause_until(min(deadline_s, stopwatch_s() + REST_S))
 
 
-def unreported(count: int) -> SendResult:
-    """Return the result of messages of which no client told anything."""
+def _unreported(count: int) -> SendResult:
     return SendResult(
         offsets=np.full(count, -1, dtype=np.int64),
         outcomes=[Outcome.INFO] * count,
@@ -302,8 +305,7 @@ def unreported(count: int) -> SendResult:
     )
 
 
-def outcomes_of(values: Sequence[int], result: SendResult) -> list[SendOutcome]:
-    """Return what came of each message, in order."""
+def _outcomes_of(values: Sequence[int], result: SendResult) -> list[SendOutcome]:
     outcomes = result.outcomes or [Outcome.OK] * len(values)
     errors = result.errors or [None] * len(values)
     rows = zip(values, result.offsets.tolist(), outcomes, errors, strict=True)

@@ -12,9 +12,8 @@ from results.record.identities import watches
 from results.record.plan import Plan
 from results.record.terms import Isolation
 from workloads.allotment import Allotment
-from workloads.assigning import Assigner
-from workloads.pacing import Recurring
-from workloads.protocol import Crash, End, Key, Observed, Op, Poll, Send, Txn
+from workloads.protocol import End, Key, Observed, Op, Poll, Send, Txn, Workload
+from workloads.readers import Readers
 
 MOST_MOPS = 4
 TXN_SHARE = 0.5
@@ -25,8 +24,6 @@ ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
 """Of the transactions that poll."""
-MEAN_CRASH_S = 8.0
-MEAN_REASSIGN_S = 3.0
 POLL_LIMIT = 2000
 
 
@@ -55,19 +52,12 @@ class TxnGenerator:
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
-        self._assigner = Assigner(plan, self._random)
-        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
-        self._reassign = Recurring(self._random, mean_s=MEAN_REASSIGN_S)
+        self._readers = Readers(plan, self._random)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
-        self._assigner.note(observed.positions)
-        if not observed.assigned:
-            return self._assigner.assign(observed, kept=())
-        if self._crash.due(observed.now_ns):
-            return Crash()
-        if self._reassign.due(observed.now_ns):
-            return self._assigner.assign(observed, kept=observed.positions)
+        if (due := self._readers.due(observed)) is not None:
+            return due
         transacts = (
             not watches(observed.thread, workers=self._workers)
             and self._random.random() < TXN_SHARE
@@ -92,3 +82,18 @@ class TxnGenerator:
         if drawn < CRASH_SHARE:
             return End.CRASH
         return End.ABORT if drawn < CRASH_SHARE + ABORT_SHARE else End.COMMIT
+
+
+WORKLOAD = Workload(
+    generator=TxnGenerator,
+    brief="in transactions",
+    does="Each operation is one transaction of up to four sends and polls over several"
+    " partitions. It commits its positions with `send_offsets_to_transaction`.",
+    finds="aborted records that a reader gets; transactions of which a reader gets only a part;"
+    " cycles of reads and writes",
+    ops="a transaction: 1 to 4 micro-operations on several partitions, then a commit or a"
+    " deliberate abort; offsets of what it read go with it. Its sends have the"
+    " transaction's outcome, whatever their delivery reports say; `fail` where no commit"
+    " was ever asked for, also if the op is `info` since its producer or consumer was"
+    " thrown away. Every fourth thread of a worker only watches, read_uncommitted",
+)

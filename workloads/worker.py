@@ -13,10 +13,12 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from statistics import quantiles
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,18 +28,16 @@ from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
-from workloads.clients.member import MemberConsumer
+from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
 from workloads.clients.transactions import TransactionalProducer
 from workloads.crew import Clients, Crew
-from workloads.groups import GroupsGenerator
-from workloads.log import LogGenerator
+from workloads.member import GroupMember
 from workloads.pacing import Arrivals
 from workloads.protocol import Reader
 from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
-from workloads.txn import TxnGenerator, isolation_of
-
-GENERATORS = {"log": LogGenerator, "txn": TxnGenerator, "groups": GroupsGenerator}
+from workloads.registry import WORKLOADS
+from workloads.txn import isolation_of
 
 FLUSH_S = 0.05
 STATUS_S = 0.2
@@ -79,20 +79,31 @@ class WorkerConfig(BaseModel):
     parent: int
 
 
-class _Order(Enum):
+class Order(Enum):
+    """What ends a worker."""
+
     STOP = "stop"
     ABANDONED = "abandoned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Command:
+class Command:
+    """What a worker is told: another phase, or to end, at the latest after `limit_s` seconds."""
+
     phase: Phase | None = None
-    order: _Order | None = None
+    order: Order | None = None
     limit_s: float = 0
 
 
-class Control:
-    """The commands of the controller; reading them never waits.
+class Control(Protocol):
+    """The commands of the controller."""
+
+    def commands(self) -> list[Command]:
+        """Return what came since the last call; never wait."""
+
+
+class Pipe:
+    """The commands of a controller that is another process.
 
     Args:
         fd: A pipe's reading end.
@@ -103,22 +114,38 @@ class Control:
         self._rest = b""
         os.set_blocking(fd, False)
 
-    def commands(self) -> list[_Command]:
+    def commands(self) -> list[Command]:
         """Return what came since the last call; the end of the pipe is a command too."""
         try:
             data = os.read(self._fd, 65_536)
         except BlockingIOError:
             return []
         if not data:
-            return [_Command(order=_Order.ABANDONED)]
+            return [Command(order=Order.ABANDONED)]
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [_command(json.loads(line)) for line in lines if line.strip()]
+        return [command_of(json.loads(line)) for line in lines if line.strip()]
 
 
-def _command(line: dict[str, object]) -> _Command:
+def command_of(line: Mapping[str, object]) -> Command:
+    """Return what a line tells."""
     if "phase" in line:
-        return _Command(phase=Phase(str(line["phase"])))
-    return _Command(order=_Order.STOP, limit_s=float(str(line["stop"])))
+        return Command(phase=Phase(str(line["phase"])))
+    return Command(order=Order.STOP, limit_s=float(str(line["stop"])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a worker works.
+
+    Attributes:
+        clients: Makes its clients, for a run's clock.
+        say: Takes what it tells its controller.
+        flush_s: How often its record is written. Who may be killed writes often.
+    """
+
+    clients: Callable[[WorkerConfig, RunClock], Clients]
+    say: Callable[[dict[str, object]], None]
+    flush_s: float = FLUSH_S
 
 
 class Worker:
@@ -127,12 +154,14 @@ class Worker:
     Args:
         config: What the worker was told.
         control: Its commands.
+        around: Where it works.
     """
 
-    def __init__(self, config: WorkerConfig, control: Control) -> None:
+    def __init__(self, config: WorkerConfig, control: Control, around: Surroundings) -> None:
         plan = config.plan
         self._config = config
         self._control = control
+        self._say, self._flush_s = around.say, around.flush_s
         self._clock = RunClock(start_ns=config.start_ns)
         self._recorder = Recorder(
             config.live,
@@ -142,13 +171,13 @@ class Worker:
             acks=plan.acks,
             streams=_streams(plan),
         )
-        generator = GENERATORS[plan.workload]
+        generator = WORKLOADS[plan.workload].generator
         self._crew = Crew(
             range(config.worker, plan.concurrency, config.workers),
             concurrency=plan.concurrency,
             worker=config.worker,
             generator=generator(plan, worker=config.worker, workers=config.workers),
-            clients=_clients(config, self._clock),
+            clients=around.clients(config, self._clock),
             recorder=self._recorder,
             clock=self._clock,
         )
@@ -157,19 +186,19 @@ class Worker:
 
     def run(self) -> None:
         """Work until told to stop, or abandoned; the record is whole on disk afterwards."""
-        _say({"ready": True})
+        self._say({"ready": True})
         rate = self._config.plan.rate / self._config.workers
         self._arrivals = Arrivals(rate, start_ns=self._clock.now_ns())
         command = self._work()
         self._arrivals.give_up()
-        if command.order is _Order.STOP:
+        if command.order is Order.STOP:
             self._wait_for_flights(command.limit_s)
         self._recorder.arrived(self._arrivals.closed())
         self._crew.end()
         self._recorder.close()
         self._tell()
 
-    def _work(self) -> _Command:
+    def _work(self) -> Command:
         while True:
             for command in self._control.commands():
                 if command.order is not None:
@@ -200,7 +229,7 @@ class Worker:
     def _wait_for_flights(self, limit_s: float) -> None:
         deadline_s = stopwatch_s() + limit_s
         while self._crew.in_flight and stopwatch_s() < deadline_s:
-            if any(each.order is _Order.ABANDONED for each in self._control.commands()):
+            if any(each.order is Order.ABANDONED for each in self._control.commands()):
                 return
             self._crew.serve(_TICK_S)
             self._housekeep()
@@ -208,7 +237,7 @@ class Worker:
     def _housekeep(self) -> None:
         now_s = stopwatch_s()
         if now_s >= self._flush_at_s:
-            self._flush_at_s = now_s + FLUSH_S
+            self._flush_at_s = now_s + self._flush_s
             self._recorder.arrived(self._arrivals.closed(self._clock.now_ns()))
             self._recorder.flush()
         if now_s >= self._status_at_s:
@@ -224,7 +253,7 @@ class Worker:
         read = [(group, *key) for group, key in sorted(self._crew.read) if recovering]
         self._crew.taken.clear()
         self._crew.read.clear()
-        _say({
+        self._say({
             "ops": [[f, outcome, count] for (f, outcome), count in self._crew.ops.items()],
             "offered": self._arrivals.offered,
             "missed": self._arrivals.missed,
@@ -280,9 +309,8 @@ def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
     group = group_of(process % plan.concurrency, plan, workers=config.workers)
     if group is None:
         return ProcessConsumer(plan, bootstrap=config.bootstrap, client_id=client_id)
-    return MemberConsumer(
-        plan, bootstrap=config.bootstrap, client_id=client_id, group=group, clock=clock
-    )
+    client = GroupConsumer(plan, bootstrap=config.bootstrap, client_id=client_id, group=group)
+    return GroupMember(client, group=group, clock=clock)
 
 
 def _say(line: dict[str, object]) -> None:
@@ -321,7 +349,8 @@ def main(config_path: str) -> None:
     _outlive_nobody(config.parent)
     status = 0
     try:
-        worker = Worker(config, Control(sys.stdin.fileno()))
+        around = Surroundings(clients=_clients, say=_say)
+        worker = Worker(config, Pipe(sys.stdin.fileno()), around)
         collect_seldom()
         worker.run()
     except UnreachableError as unreachable:

@@ -77,34 +77,23 @@ class Mode:
 
 
 def judge_histories(
-    histories: Iterable[History],
-    mode: Mode,
-    *,
-    engine: str = "local",
-    spark_master: str | None = None,
-    picks: Picks | None = None,
+    histories: Iterable[History], mode: Mode, *, picks: Picks | None = None
 ) -> list[Verdict]:
-    """Judge histories.
+    """Judge histories here; `judge_with` does it with an engine.
 
     Args:
-        histories: Read one by one; with the local engine none is kept.
+        histories: Read one by one; none is kept.
         mode: How.
-        engine: `local` or `spark`.
-        spark_master: Where Spark runs.
         picks: Which of several values stands at an offset, where somebody knows.
 
     Returns:
         A verdict for each, in their order; its `run_id` is the history's name.
 
     Raises:
-        EngineError: The engine cannot work here.
         HistoryError: From `histories`.
     """
-    if engine == LocalEngine.name:
-        numbered = enumerate(histories)
-        return [_judged(each, _facts(each, mode, number, picks)) for number, each in numbered]
-    with started(engine, spark_master) as worker:
-        return judge_with(worker, histories, mode, picks=picks)
+    numbered = enumerate(histories)
+    return [_judged(each, _facts(each, mode, number, picks)) for number, each in numbered]
 
 
 def judge_files(

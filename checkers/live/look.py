@@ -20,10 +20,10 @@ from checkers.facts import RunFacts
 from checkers.group import Group, group_of
 from checkers.ingest import Tables
 from checkers.judge import weigh
-from checkers.live.kernels import MEANWHILE, Proof, kernels
+from checkers.live.kernels import kernels
 from checkers.live.window import TopicPartition, Window
 from checkers.ordering import ordered
-from checkers.protocol import Checker, Scope
+from checkers.protocol import Checker, Proof, Scope
 from checkers.runner import CheckResult, run_checkers
 from results.record.clock import NS_PER_S
 from results.record.tables import LIVE
@@ -123,7 +123,7 @@ class Looks:
         return [
             each
             for checker in self._partition
-            if due or MEANWHILE[checker.name] is not Proof.OBSERVED
+            if due or checker.meanwhile is not Proof.OBSERVED
             for each in view.results(checker)
         ]
 
@@ -153,14 +153,14 @@ class _View:
 
     def results(self, checker: Checker) -> Iterator[CheckResult]:
         """Yield what a check says of it."""
-        match MEANWHILE[checker.name]:
+        match checker.meanwhile:
             case Proof.GONE:
                 if gone := self._gone():
                     yield from run_checkers(gone, [checker])
             case Proof.COPIED:
                 if self.window.differ(self.place):
                     yield from run_checkers(self.with_logs, [checker])
-            case Proof.TOLD | Proof.OBSERVED:
+            case Proof.TOLD | Proof.OBSERVED | None:
                 yield from self._told(checker)
 
     def _told(self, checker: Checker) -> Iterator[CheckResult]:

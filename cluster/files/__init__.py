@@ -3,6 +3,7 @@
 - `batches`: log segments and metadata snapshots: record batches of format 2, and what is older.
 - `message_sets`, `compression`: messages of magic 0 and 1; what batches and messages are packed by.
 - `checkpoints`: the small text files: offsets, leader epochs, ids, the quorum's vote.
+- `properties`: the one thing that is written: settings, in Java's form.
 - `messages`, `metadata`: the controllers' log: topics, partitions, elections.
 - `metadata_names`: what each record of that log is, for drawings.
 - `logs`, `quorum_log`: lines of a broker's or controller's own logs, of every version since 0.11:

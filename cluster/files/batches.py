@@ -284,11 +284,12 @@ def _old_records(batch: RecordBatch) -> Iterator[Record]:
 def _coded(data: bytes | None) -> bytes:
     """Return a key or value as a record of format 2 has it: so one message has one hash."""
     if data is None:
-        return _varint(_NONE)
-    return _varint(len(data)) + data
+        return varint(_NONE)
+    return varint(len(data)) + data
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """Return a number as a zigzag varint."""
     coded = BytesIO()
     write_signed_varint(coded, number)
     return coded.getvalue()

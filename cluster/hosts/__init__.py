@@ -11,8 +11,9 @@ Every machine has an init of its own, the `agent`: a small program that starts t
 and kills them all as soon as the harness has gone, however it went. Namespaces have no names and
 vanish with their last process, so that nothing has to be removed from the file system.
 
-May import `cluster.protocol` and `results.record`; is imported by `cluster.kafka`, `nemesis` and
-`harness`. This module imports nothing, so that an agent starts in a few hundredths of a second.
+May import `cluster.protocol`, `cluster.files` and `results.record`; is imported by `cluster.kafka`,
+`cluster.reference`, `nemesis` and `harness`. This module imports nothing, so that an agent starts
+in a few hundredths of a second.
 
 To add a kind: a module with a class that satisfies `Hosts` (and `CanPartition` if it can), one
 member in `cluster.hosts.choose.HostKind` with its line in `make_hosts`. The conformance tests,

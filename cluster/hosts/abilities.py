@@ -6,19 +6,38 @@ from pathlib import Path
 from cluster.hosts import clock
 from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
 from cluster.protocol import Ability
+from results.record.plan import SIMULATED
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
 NOT_BUILT = "this kind of hosts cannot do it"
+VIRTUAL_ONLY = "disks are slowed down in virtual time only, so far; use --hosts simulated"
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
     """Return why a kind of hosts cannot do something, by ability; empty where it can.
 
     Args:
-        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`.
+        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`,
+            `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    return _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
+    if kind == SIMULATED:
+        return dict.fromkeys(Ability, "")
+    able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
+    return {**able, Ability.SLOW_DISK: VIRTUAL_ONLY}
+
+
+def built_for(hosts: str) -> frozenset[Ability]:
+    """Return what a kind of hosts can do on some machine; pure, and so the same on each.
+
+    A plan that was stored names what could be done where it was played: of its families the kinds
+    are those of this.
+
+    Args:
+        hosts: As above, or `auto`.
+    """
+    everything = frozenset(Ability)
+    return everything if hosts == SIMULATED else everything - {Ability.SLOW_DISK}
 
 
 def _of_processes() -> Mapping[Ability, str]:

@@ -20,9 +20,10 @@ class HostKind(StrEnum):
     DOCKER = "docker"
     SSH = "ssh"
     PROCESS = "process"
+    SIMULATED = "simulated"
 
 
-FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process")
+FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process", "simulated")
 """What `--hosts` takes."""
 
 
@@ -55,7 +56,7 @@ def choose_hosts(
 
     Args:
         hosts: `auto` for the best that works here without being told more, `namespace`, `docker`,
-            `ssh:HOSTS.toml`, or `process`.
+            `ssh:HOSTS.toml`, `process` or `simulated`.
         image: Of the containers.
         nodes: That will be asked for; ssh hosts must be enough for them.
         own_cuts: Whether the nodes cut links by themselves where nobody else can.
@@ -66,8 +67,8 @@ def choose_hosts(
     name, colon, file = hosts.partition(":")
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
         raise UserError(f"--hosts {hosts} is not one of {', '.join(FORMS)}")
-    if name == HostKind.PROCESS:
-        return Choice(kind=HostKind.PROCESS, why="it was asked for")
+    if name in {HostKind.PROCESS, HostKind.SIMULATED}:
+        return Choice(kind=HostKind(name), why="it was asked for")
     if name == HostKind.DOCKER:
         from cluster.hosts.docker.image import try_image  # noqa: PLC0415 - others wait for no library
 
@@ -125,5 +126,7 @@ def make_hosts(
             from cluster.hosts.docker.hosts import DockerHosts  # noqa: PLC0415 - as above
 
             return DockerHosts(nodes, processes_file, image=image or "")
+        case HostKind.SIMULATED:
+            raise ValueError("simulated machines are made by their simulation")
         case never:
             assert_never(never)

@@ -23,7 +23,7 @@ from cluster.hosts.signals import (
     wait_gone,
 )
 from cluster.protocol import ProcessId, UserError
-from results.record.clock import pause_until, stopwatch_s, unix_s
+from results.record.clock import pause_until, stopwatch_s, unix_s, wait_until
 from results.record.world import is_of_this_world, world
 
 GONE_TIMEOUT_S = 10.0
@@ -127,8 +127,17 @@ def _command(process: ProcessId) -> str:
 
 
 def _kill(process: ProcessId, marked: bytes) -> None:
+    """Kill a process, also one that begins another program: it has no environment for a moment."""
+
+    def is_done() -> bool:
+        if signal_marked(process, signal.SIGKILL, mark=marked) or not is_running(process):
+            return True
+        environment = environment_of(process.pid)
+        return environment != [] and marked not in (environment or [])
+
+    what = f"process {process.pid} to have an environment"
     try:
-        signal_marked(process, signal.SIGKILL, mark=marked)
+        wait_until(is_done, timeout_s=GONE_TIMEOUT_S, what=what, interval_s=0.02)
     except PermissionError as error:
         raise UserError(
             f"process {process.pid} of the run is another user's: heal as the one who ran it"

@@ -3,7 +3,6 @@
 Independent of what shapes links: agents send, answer and count, whoever may be in between.
 """
 
-import itertools
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -64,14 +63,10 @@ def measured(returned: Message, arrived: Message) -> Measured:
         returned: `sent`, `round_trip_ms`.
         arrived: `numbers`, in the order in which they came, and `lasted_s`.
     """
-    numbers: list[int] = arrived["numbers"]
-    first_copies = list(dict.fromkeys(numbers))
-    return Measured(
+    return Measured.of(
+        arrived["numbers"],
         sent=returned["sent"],
-        arrived=len(first_copies),
-        copies=len(numbers) - len(first_copies),
-        overtaken=sum(one > next_one for one, next_one in itertools.pairwise(first_copies)),
-        round_trip_ms=tuple(returned["round_trip_ms"]),
+        round_trip_ms=returned["round_trip_ms"],
         lasted_s=arrived["lasted_s"],
     )
 

@@ -8,7 +8,7 @@ and modes differ (pure), `configuration` and `log_files` write the settings of a
 `admin` and `zookeeper_admin` ask a cluster and give it orders, `asking` asks one broker, `observer`
 asks each by itself several times a second for the record. `collect` tidies a node's folder.
 
-May import `cluster.protocol`, `cluster.hosts` and `results.record`; is imported by `harness`.
+May import the rest of `cluster`, and `results.record`; is imported by `harness`.
 
 To add a version: nothing, if it is on Maven Central (`--system kafka:VERSION[:MODE]`). If it needs
 other jars or another logging, `versions` is the place; if its settings differ,

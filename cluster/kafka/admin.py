@@ -1,7 +1,6 @@
 """Asks a cluster about itself and gives it orders, at whichever node answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,13 +11,15 @@ from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
 from cluster.kafka.beliefs import coordinator_of, topics_of
-from cluster.kafka.configuration import Endpoint, node_id
+from cluster.kafka.configuration import Endpoint
 from cluster.kafka.ends import leader_ends
 from cluster.kafka.lines import Lines
 from cluster.kafka.open_transactions import open_transactions
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
+from cluster.nodes import node_id
 from cluster.protocol import ClusterView, CoordinatorKind, PartitionState
+from results.record.runtime import Task, new_event, new_lock, start
 from results.record.topics import CreatedTopic
 
 
@@ -55,10 +56,10 @@ class Admin:
         *,
         controllers: Iterable[str] = (),
     ) -> None:
-        self._lines = Lines(endpoints, answers)
+        self._lines, self._lock = Lines(endpoints, answers), new_lock()
+        self._asking: list[Task[None]] = []
         self._brokers = {node_id(node): node for node in endpoints}
         self._names = self._brokers | {node_id(node): node for node in controllers}
-        self._pool = ThreadPoolExecutor(2 * len(endpoints), thread_name_prefix="admin")
 
     def view(self) -> ClusterView | None:
         """Ask all nodes at once, and take the answer of the one nearest to the truth.
@@ -66,13 +67,17 @@ class Admin:
         A broker that is cut off goes on believing what it knew last, and answers so. The quorum's
         leader knows best: of the answers that name one, that of the highest quorum epoch counts,
         from the leader itself if it answered. As soon as a majority names the same leader of the
-        same epoch, the others are not waited for.
+        same epoch, the others are not waited for. Where it did not, or nobody names one, any of
+        them may be the one that is cut off: of each partition the newest leader counts, and of its
+        epoch the smaller ISR.
         """
         answers = self._ask_all()
         if not answers:
             return None
         best = max(answers, key=lambda it: (it.quorum_epoch, it.node == it.quorum_leader))
-        return self._as_view(best)
+        if best.node == best.quorum_leader:
+            return self._as_view(best, [best])
+        return self._as_view(best, [it for it in answers if it.quorum_epoch == best.quorum_epoch])
 
     def lists_itself(self, node: str) -> bool:
         """Tell whether a node answers and its own metadata list it among the brokers.
@@ -149,23 +154,41 @@ class Admin:
 
     def close(self) -> None:
         """Close all connections."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for each in self._asking:
+            each.join()
         self._lines.close()
 
     def _ask_all(self) -> list[_Answer]:
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
         majority = len(self._lines.nodes) // 2 + 1
         answers: list[_Answer] = []
-        tasks: list[Future[_Answer | None]] = [
-            self._pool.submit(partial(self._ask, node)) for node in nodes
-        ]
-        for task in as_completed(tasks):
-            answer = task.result()
-            if answer is None:
-                continue
-            answers.append(answer)
-            if _agreeing(answers, answer) >= majority:
-                break
+        bugs: list[Exception] = []
+        asked, over, enough = len(nodes), 0, new_event()
+
+        def ask(node: str) -> None:
+            nonlocal over
+            answer = None
+            try:
+                answer = self._ask(node)
+            except Exception as bug:  # noqa: BLE001 - whoever wants the view gets it
+                bugs.append(bug)
+            finally:
+                with self._lock:
+                    over += 1
+                    if answer is not None and not enough.is_set():
+                        answers.append(answer)
+                        if _agreeing(answers, answer) >= majority:
+                            enough.set()
+                    if over == asked:
+                        enough.set()
+
+        with self._lock:
+            self._asking = [each for each in self._asking if not each.is_over()]
+            self._asking += [start(partial(ask, node), "admin") for node in nodes]
+        if nodes:
+            enough.wait()
+        if bugs:  # A node that seems silent must not be one whose answer we cannot read.
+            raise bugs[0]
         return answers
 
     def _ask(self, node: str) -> _Answer | None:
@@ -200,8 +223,21 @@ class Admin:
         ids = {int(broker.node_id) for broker in metadata.brokers}
         return frozenset(name for number, name in self._brokers.items() if number in ids)
 
-    def _as_view(self, answer: _Answer) -> ClusterView:
-        partitions = {
+    def _as_view(self, answer: _Answer, equals: Sequence[_Answer]) -> ClusterView:
+        told = [self._partitions(answer), *map(self._partitions, equals)]
+        return ClusterView(
+            asked=answer.node,
+            registered=self._registered(answer.metadata),
+            controller=answer.quorum_leader,
+            controller_epoch=answer.quorum_epoch,
+            partitions={
+                place: max((each[place] for each in told if place in each), key=_age)
+                for place in told[0]
+            },
+        )
+
+    def _partitions(self, answer: _Answer) -> dict[Place, PartitionState]:
+        return {
             (str(topic.name), int(state.partition_index)): PartitionState(
                 topic=str(topic.name),
                 partition=int(state.partition_index),
@@ -213,13 +249,11 @@ class Admin:
             for topic in answer.metadata.topics
             for state in topic.partitions
         }
-        return ClusterView(
-            asked=answer.node,
-            registered=self._registered(answer.metadata),
-            controller=answer.quorum_leader,
-            controller_epoch=answer.quorum_epoch,
-            partitions=partitions,
-        )
+
+
+def _age(state: PartitionState) -> tuple[int, int]:
+    """Return what is higher of the newer of two states: a cut-off broker knows of a full ISR."""
+    return state.leader_epoch, -len(state.isr)
 
 
 def _agreeing(answers: list[_Answer], one: _Answer) -> int:

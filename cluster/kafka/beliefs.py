@@ -5,9 +5,9 @@ from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import questions
-from cluster.kafka.configuration import node_id
 from cluster.kafka.lines import Lines
 from cluster.kafka.wire import WireError
+from cluster.nodes import node_id
 from cluster.protocol import CoordinatorKind
 
 

@@ -6,16 +6,13 @@ is written with the broker's own clock. Nothing else comes of it.
 """
 
 import re
-import socket
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 
+from cluster.kafka.wire import WireError, channel_to
 from cluster.protocol import ClusterError, Disk
 from results.record.clock import WaitTimeoutError, unix_s, wait_until
 
-ABSURD_SIZE = 0x7FFF_FFFF
 CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
 MOST_KNOCKS = 5
@@ -53,28 +50,17 @@ def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[flo
     except OSError as unreadable:
         raise ClusterError(f"the log of {node} cannot be read: {unreadable}") from unreadable
     before_s = unix_s()
-    with _knocked(address, node) as port:
-        after_s = unix_s()
-        stamp_s = _stamp_of(disk, start, port, node=node)
+    try:
+        port = channel_to(*address).knock(timeout_s=CONNECT_TIMEOUT_S)
+    except WireError as failed:
+        raise ClusterError(f"{node} could not be asked for the time: {failed}") from failed
+    after_s = unix_s()
+    stamp_s = _stamp_of(disk, start, port, node=node)
     # The line was written between the knock and its answer, the end of the connection.
     return (after_s - before_s) / 2, stamp_s - (before_s + after_s) / 2
 
 
-@contextmanager
-def _knocked(address: tuple[str, int], node: str) -> Iterator[int]:
-    """Knock, wait until the broker has hung up, and yield the port that we knocked from."""
-    try:
-        with socket.create_connection(address, timeout=CONNECT_TIMEOUT_S) as line:
-            port = int(line.getsockname()[1])
-            line.sendall(struct.pack(">i", ABSURD_SIZE))
-            with suppress(ConnectionError):  # Hung up on, one way or the other.
-                line.recv(1)
-    except OSError as failed:
-        raise ClusterError(f"{node} could not be asked for the time: {failed}") from failed
-    yield port
-
-
-def _stamp_of(disk: Disk, start: int, port: int, *, node: str) -> float:
+def _stamp_of(disk: Disk, start: int, port: str, *, node: str) -> float:
     said = re.compile(rf"{_STAMP}.*:{port}\b.*closing connection".encode(), re.MULTILINE)
 
     def line() -> float | None:

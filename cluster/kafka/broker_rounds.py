@@ -49,11 +49,16 @@ class BrokerRounds:
         self.claimed: Mapping[Place, Leadership] = {}
         self.answered_ns: int | None = None
         self._node = node
-        self._topics = [topic.topic for topic in topics]
         places = [(topic.topic, part) for topic in topics for part in range(topic.partitions)]
         self._starts = dict.fromkeys(places, 0)
         self._maker = RowMaker(node, {topic.topic: topic.topic_id for topic in topics})
         self._questioner = Questioner(node, cluster.incarnation, clock=clock)
+        # Made once: they are asked several times a second, and are the same each time.
+        self._about_metadata = questions.metadata([topic.topic for topic in topics])
+        self._about_leaders = questions.leader_ends(places)
+        self._about_ends = questions.replica_ends(places)
+        self._about_starts = questions.log_starts(self._starts)
+        self._about_quorum = questions.quorum()
         self._broker = dialogue_with(node, cluster.endpoints[node])
         # Of its own: a question that the quorum does not answer costs no other its connection.
         self._quorum = dialogue_with(node, cluster.endpoints[node])
@@ -76,9 +81,8 @@ class BrokerRounds:
         self._quorum.close()
 
     def _ask_metadata(self, snapshot: str | None, write: Write) -> None:
-        question = questions.metadata(self._topics)
         answer, at = self._questioner.ask(
-            self._broker, question, MetadataResponse, snapshot=snapshot
+            self._broker, self._about_metadata, MetadataResponse, snapshot=snapshot
         )
         said = list(rows.beliefs(answer, self._maker.topic_ids))
         self.believed = {each.place: each for each in said}
@@ -86,9 +90,8 @@ class BrokerRounds:
         write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
 
     def _ask_leader(self, snapshot: str | None, write: Write) -> None:
-        question = questions.leader_ends(self._starts)
         answer, at = self._questioner.ask(
-            self._broker, question, ListOffsetsResponse, snapshot=snapshot
+            self._broker, self._about_leaders, ListOffsetsResponse, snapshot=snapshot
         )
         said = list(rows.claims(answer, self._node, self._maker.topic_ids))
         self.claimed = {each.place: each for each in said}
@@ -105,12 +108,11 @@ class BrokerRounds:
     def _ask_replicas(self, snapshot: str | None, write: Write) -> None:
         # The log's end first: it never lags behind the high watermark that is asked for after it by
         # more than what was appended in between, and a reader can tell which of both is older.
-        question = questions.replica_ends(self._starts)
         end_answer, before = self._questioner.ask(
-            self._broker, question, ListOffsetsResponse, snapshot=snapshot
+            self._broker, self._about_ends, ListOffsetsResponse, snapshot=snapshot
         )
         fetched, after = self._questioner.ask(
-            self._broker, questions.log_starts(self._starts), FetchResponse, snapshot=snapshot
+            self._broker, self._about_starts, FetchResponse, snapshot=snapshot
         )
         if before.incarnation != after.incarnation:
             raise WireError(f"{self._node} was restarted between two questions")
@@ -125,16 +127,21 @@ class BrokerRounds:
         )
 
     def _follow_log_starts(self, answer: FetchResponse) -> None:
-        for topic in answer.responses:
-            for each in topic.partitions:
-                if each.log_start_offset >= 0:
-                    self._starts[topic.topic, each.partition_index] = int(each.log_start_offset)
+        told = {
+            (str(topic.topic), int(each.partition_index)): int(each.log_start_offset)
+            for topic in answer.responses
+            for each in topic.partitions
+            if each.log_start_offset >= 0
+        }
+        if not told.items() <= self._starts.items():
+            self._starts |= told
+            self._about_starts = questions.log_starts(self._starts)
 
     def _ask_quorum(self, snapshot: str | None, write: Write) -> None:
         """Ask for the quorum; that it does not answer is no failure of the broker."""
         try:
             answer, at = self._questioner.ask(
-                self._quorum, questions.quorum(), DescribeQuorumResponse, snapshot=snapshot
+                self._quorum, self._about_quorum, DescribeQuorumResponse, snapshot=snapshot
             )
         except WireError as silent:
             log.debug("%s", silent)

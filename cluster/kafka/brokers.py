@@ -2,14 +2,14 @@
 
 import logging
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cluster.kafka.configuration import called
+from cluster.nodes import called
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.runtime import new_lock
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class BrokerProcesses:
         self._command = command
         self._brokers: dict[str, _Broker] = {}
         self._replaced: list[Ended] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def start(self, node: str) -> ProcessId:
         """Start a node's broker.
@@ -115,6 +115,11 @@ class BrokerProcesses:
         self._wait_gone(broker.process, KILL_TIMEOUT_S)
         broker.paused = False
         log.info("%s killed (pid %d)", called(node), broker.process.pid)
+
+    def excuse(self, node: str) -> None:
+        """Have the end of a node's broker be of our doing, though nothing is sent to it."""
+        if broker := self._brokers.get(node):
+            broker.ended_by_us = True
 
     def pause(self, node: str) -> None:
         """SIGSTOP a node's broker.

@@ -1,8 +1,8 @@
 """A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 
@@ -10,24 +10,25 @@ from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.broker_clock import clock_error_s
 from cluster.kafka.brokers import BrokerProcesses, Ended
-from cluster.kafka.configuration import Endpoint, called, is_controller, node_id, session_timeout_s
+from cluster.kafka.configuration import Endpoint, session_timeout_s
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.orders import ORDER_TIMEOUT_S
-from cluster.kafka.programs import KafkaPrograms, Programs, ReferencePrograms
+from cluster.kafka.programs import Programs, programs_of
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
-from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
+from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
 from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import Task, all_of, start
 from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
@@ -46,9 +47,10 @@ class KafkaCluster:
 
     Args:
         plan: What decides the run.
-        hosts: They are up already, one machine for each of `versions.machines`.
+        hosts: They are up already, one machine for each of `cluster.nodes.machines`.
         distribution: The Kafka to run; None if the plan's system is the reference cluster.
         java: The Java to run it with; None, too.
+        programs: What the servers are; None: Kafka, or the reference cluster's processes.
         paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
 
     Raises:
@@ -68,12 +70,13 @@ class KafkaCluster:
         plan: Plan,
         hosts: Hosts,
         *,
-        distribution: Distribution | None,
-        java: Java | None,
+        distribution: Distribution | None = None,
+        java: Java | None = None,
+        programs: Programs | None = None,
         paths: RunPaths,
     ) -> None:
         self._plan = plan
-        programs = _programs(plan, distribution, java)
+        programs = programs or programs_of(plan, distribution, java)
         self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers
@@ -165,9 +168,8 @@ class KafkaCluster:
         last = [node for node in self.nodes if view and node == view.controller]
         first = [node for node in self.nodes if node not in last]
         ended = self._stop_brokers([first, last], timeout_s)
-        with ThreadPoolExecutor(max(1, len(self.controllers))) as pool:
-            stop = [pool.submit(self.stop_node, node, timeout_s) for node in self.controllers]
-            ended |= dict(zip(self.controllers, [it.result() for it in stop], strict=True))
+        stops = [partial(self.stop_node, node, timeout_s) for node in self.controllers]
+        ended |= dict(zip(self.controllers, all_of(stops, "stop"), strict=True))
         self.close()
         if self.mode is Mode.ZOOKEEPER:
             self.stop_node(ZOOKEEPER_MACHINE, ZOOKEEPER_STOP_S)
@@ -181,6 +183,10 @@ class KafkaCluster:
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
         self._processes.kill(node)
+
+    def excuse_end(self, node: str) -> None:
+        """Take the end of a node's broker for a fault's, though no signal of ours comes first."""
+        self._processes.excuse(node)
 
     def pause_node(self, node: str) -> None:
         """SIGSTOP the node's broker."""
@@ -388,8 +394,7 @@ class KafkaCluster:
             raise sentence(f"{late}; it did not", self.last_words(ZOOKEEPER_MACHINE)) from late
 
     def _start_together(self, nodes: Sequence[str]) -> None:
-        with ThreadPoolExecutor(max(1, len(nodes))) as pool:
-            list(pool.map(self.start_node, nodes))
+        all_of([partial(self.start_node, node) for node in nodes], "start")
 
     def _wait_ready(self, nodes: Sequence[str]) -> None:
         try:
@@ -424,11 +429,10 @@ class KafkaCluster:
         return True
 
     def _wait_forgotten(self, node: str, admin: ZooKeeperAdmin) -> None:
-        limit_s = session_timeout_s(self._plan, node) + SESSION_GRACE_S
         try:
             wait_until(
                 lambda: admin.is_registered(node) is False,
-                timeout_s=limit_s,
+                timeout_s=session_timeout_s(self._plan, node) + SESSION_GRACE_S,
                 what=f"ZooKeeper to forget the earlier registration of {called(node)}",
             )
         except WaitTimeoutError as late:
@@ -436,13 +440,17 @@ class KafkaCluster:
 
     def _stop_brokers(self, order: Sequence[Sequence[str]], timeout_s: float) -> dict[str, bool]:
         """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            tasks: dict[str, Future[bool]] = {}
+        tasks: dict[str, Task[bool]] = {}
+        try:
             for group in order:
                 if tasks and group:
                     self._wait_unlisted(list(tasks))
-                tasks |= {node: pool.submit(self.stop_node, node, timeout_s) for node in group}
-            return {node: task.result() for node, task in tasks.items()}
+                stops = {node: partial(self.stop_node, node, timeout_s) for node in group}
+                tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
+        finally:  # Nobody tidies up under brokers that others are still told to stop.
+            for task in tasks.values():
+                task.join()
+        return {node: task.result() for node, task in tasks.items()}
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:
         def are_unlisted() -> bool:
@@ -479,14 +487,3 @@ class KafkaCluster:
         # ZooKeeper names leaders before they have heard of it: each has to serve as one.
         ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
         return ends.keys() >= replicas.keys()
-
-
-def _programs(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
-    """Return what servers are: never another system than the one that the record will name."""
-    if plan.is_reference and distribution is None and java is None:
-        return ReferencePrograms()
-    if plan.is_reference or distribution is None or java is None:
-        given = [name for name, it in (("a Kafka", distribution), ("a Java", java)) if it]
-        needs = "neither a Kafka nor a Java" if plan.is_reference else "both a Kafka and a Java"
-        raise ValueError(f"{plan.system} takes {needs}; given: {', '.join(given) or 'nothing'}")
-    return KafkaPrograms(plan, distribution, java)

@@ -5,12 +5,12 @@ what waits for tens of seconds by default would hide them; and nodes share one m
 clients.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.kafka.properties import properties
-from cluster.kafka.versions import FIRST_CONTROLLER, ZOOKEEPER_MACHINE
+from cluster.files.properties import properties
+from cluster.nodes import is_controller, node_id
 from results.record.plan import ABORT_INTERVAL, Plan
 from results.record.terms import Mode
 
@@ -26,8 +26,11 @@ JVM_FLAGS = (
 JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
 
+LAG_TIME = "replica.lag.time.max.ms"
+REPORTED_S = 0.5
+"""How long after the end of a session, or of a time to lag, brokers that answer all report it."""
 _SECOND_SCALE = {
-    "replica.lag.time.max.ms": "4000",
+    LAG_TIME: "4000",
     "replica.fetch.wait.max.ms": "250",
     # A dropped packet is never answered: how long a node waits for one that is cut off.
     "replica.socket.timeout.ms": "5000",
@@ -40,11 +43,12 @@ _SECOND_SCALE_SINCE_2_7 = {
     "socket.connection.setup.timeout.ms": "1000",
     "socket.connection.setup.timeout.max.ms": "2000",
 }
+SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 _SECOND_SCALE_OF_KRAFT = {
     # Told to stop, a broker may be asked to wait for its next heartbeat, and those that need not
     # wait, of whom its quorum consists, end within 300 ms.
     "broker.heartbeat.interval.ms": "100",
-    "broker.session.timeout.ms": "3000",
+    SESSION_TIMEOUT_OF_KRAFT: "3000",
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
@@ -84,24 +88,6 @@ class Endpoint:
     host: str
     broker_port: int
     controller_port: int
-
-
-def node_id(node: str) -> int:
-    """Return the broker id of a node: 3 of `n3`."""
-    return int(node.removeprefix("n"))
-
-
-def called(node: str) -> str:
-    """Return what a node's server is called in a sentence: `the broker of n1`."""
-    if node == ZOOKEEPER_MACHINE:
-        return "ZooKeeper"
-    what = "controller" if is_controller(node) else "broker"
-    return f"the {what} of {node}"
-
-
-def is_controller(node: str) -> bool:
-    """Tell whether a node is a controller of its own."""
-    return node_id(node) >= FIRST_CONTROLLER
 
 
 def server_properties(
@@ -145,6 +131,27 @@ def session_timeout_s(plan: Plan, node: str) -> float:
     """Return after how long ZooKeeper forgets a broker of this node that was killed."""
     settings = {**_SECOND_SCALE_OF_ZOOKEEPER, **plan.broker, **plan.node.get(node, {})}
     return int(settings[SESSION_TIMEOUT]) / 1000
+
+
+def hidden_s(plan: Plan) -> float:
+    """Return for how long it may be hidden that a broker is gone, or out of sync, in seconds.
+
+    A broker that is gone counts as alive until its session ends. A follower that fetches no more
+    counts as in sync for `replica.lag.time.max.ms`, and for half of it more, which is how often its
+    leader looks. After so long, what brokers report of themselves is newer than what was done.
+    """
+    session = SESSION_TIMEOUT if plan.mode is Mode.ZOOKEEPER else SESSION_TIMEOUT_OF_KRAFT
+    lag_s = _longest_s(plan, LAG_TIME) * 1.5
+    return max(lag_s, _longest_s(plan, session)) + REPORTED_S
+
+
+def _longest_s(plan: Plan, setting: str) -> float:
+    """Return the longest time that a plan has a node set to."""
+    ours = _second_scale(plan)[setting]
+    nodes: Sequence[Mapping[str, str]] = ({}, *plan.node.values())  # One that has none, too.
+    said = [{**plan.broker, **node}.get(setting, ours) for node in nodes]
+    # Brokers refuse what is no number, so that nothing is ever played with it.
+    return max(int(text) if text.strip().isdecimal() else int(ours) for text in said) / 1000
 
 
 def _second_scale(plan: Plan) -> dict[str, str]:

@@ -9,13 +9,13 @@ from kio.schema.fetch.v13.response import FetchResponse
 
 from cluster.kafka import questions, rows
 from cluster.kafka.broker_rounds import QUORUM_EVERY
-from cluster.kafka.configuration import node_id
 from cluster.kafka.lines import dialogue_with
 from cluster.kafka.observed import Observed
 from cluster.kafka.questioner import Questioner
 from cluster.kafka.rows import QuorumState, RowMaker
 from cluster.kafka.watching import Write
 from cluster.kafka.wire import WireError
+from cluster.nodes import node_id
 from results.record.clock import RunClock
 
 log = logging.getLogger(__name__)

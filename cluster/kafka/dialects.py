@@ -23,7 +23,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Entity, RequestPayload, ResponsePayload
 
 from cluster.kafka.old_messages import OLD_MESSAGES
-from cluster.kafka.wire import A, Connection, WireError
+from cluster.kafka.wire import A, WireError, channel_to
 from results.record.clock import stopwatch_s
 
 E = TypeVar("E", bound=Entity)
@@ -42,7 +42,7 @@ class Dialogue:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._connection = Connection(host, port)
+        self._connection = channel_to(host, port)
         self._where = f"{host}:{port}"
         self._versions: Mapping[int, tuple[int, int]] = {}
 

@@ -2,26 +2,22 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import Endpoint, is_controller, server_properties
+from cluster.kafka.configuration import Endpoint, server_properties
 from cluster.kafka.programs import SETTINGS, KafkaPrograms, Programs
-from cluster.kafka.versions import (
-    ZOOKEEPER_MACHINE,
-    broker_names,
-    controller_names,
-    machines,
-)
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
+from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
 from cluster.protocol import CanShiftClock, Command, Disk, HasFiles, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import all_of
 from results.record.terms import Mode
 
 TAIL_BYTES = 32_768
@@ -38,7 +34,7 @@ class Layout:
 
     Args:
         plan: What decides the run.
-        hosts: They are up already, one machine for each of `versions.machines`.
+        hosts: They are up already, one machine for each of `cluster.nodes.machines`.
         programs: What to run.
         paths: The run's folder; a node's files lie in `nodes/<node>`.
 
@@ -90,8 +86,7 @@ class Layout:
         """Bring what was prepared to machines that do not share our files, all at once."""
         hosts, software = self._hosts, self._programs.software
         if isinstance(hosts, HasFiles):
-            with ThreadPoolExecutor(len(self._folders)) as pool:
-                list(pool.map(lambda node: hosts.provide(node, software), self._folders))
+            all_of([partial(hosts.provide, node, software) for node in self._folders], "provide")
 
     def _format(self, nodes: Sequence[str]) -> None:
         self._programs.format({node: self._folders[node] for node in nodes})

@@ -1,14 +1,15 @@
 """One line to each broker, for questions from several threads: one question at a time each."""
 
-import threading
 from collections.abc import Callable, Mapping
 
 from kio.static.protocol import RequestPayload
 
-from cluster.kafka.configuration import Endpoint, is_controller
+from cluster.kafka.configuration import Endpoint
 from cluster.kafka.dialects import Dialogue
 from cluster.kafka.wire import A, WireError
+from cluster.nodes import is_controller
 from results.record.clock import stopwatch_s
+from results.record.runtime import new_lock
 
 ANSWER_TIMEOUT_S = 0.8
 
@@ -25,7 +26,7 @@ class Lines:
         self.nodes = tuple(endpoints)
         self._answers = answers
         self._dialogues = {node: dialogue_with(node, at) for node, at in endpoints.items()}
-        self._locks = {node: threading.Lock() for node in endpoints}
+        self._locks = {node: new_lock() for node in endpoints}
 
     def answers(self, node: str) -> bool:
         """Tell whether asking a node is worth the wait."""

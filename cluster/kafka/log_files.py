@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.kafka.properties import escaped
+from cluster.files.properties import escaped
 from cluster.kafka.versions import Numbers, logs_by_log4j2
 from results.record.terms import Mode
 

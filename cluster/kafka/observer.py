@@ -6,22 +6,21 @@ of its own, with short limits: one that is paused or cut off delays no other.
 """
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.kafka import rows
 from cluster.kafka.broker_rounds import BrokerRounds
-from cluster.kafka.configuration import node_id
 from cluster.kafka.controller_rounds import ControllerRounds
 from cluster.kafka.observed import Observed
 from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership
-from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.watching import Watch, Wish
 from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
+from cluster.nodes import ZOOKEEPER_MACHINE, node_id
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.runtime import new_lock
 from results.record.topics import CreatedTopic
 
 log = logging.getLogger(__name__)
@@ -86,7 +85,7 @@ class Observer:
             self._watches[node] = Watch(node, ControllerRounds(node, cluster, clock=clock))
         if self._zookeeper is not None:
             self._watches[ZOOKEEPER_MACHINE] = Watch(ZOOKEEPER_MACHINE, self._zookeeper)
-        self._one_snapshot = threading.Lock()
+        self._one_snapshot = new_lock()
 
     def start(self) -> None:
         """Start asking."""

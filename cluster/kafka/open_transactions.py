@@ -11,12 +11,12 @@ from kio.schema.describe_transactions.v0.response import (
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 
 from cluster.kafka import questions
-from cluster.kafka.configuration import is_controller
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.ends import by_leader
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
+from cluster.nodes import is_controller
 from cluster.protocol import ClusterView
 
 

@@ -10,10 +10,10 @@ from kio.schema.fetch.v13.response import FetchResponse as QuorumFetchResponse
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
-from cluster.kafka.configuration import node_id
 from cluster.kafka.questions import Place
 from cluster.kafka.thinning import Thinning
 from cluster.kafka.versions import NO_TOPIC_ID
+from cluster.nodes import node_id
 from results.record.clock import NS_PER_S
 from results.record.tables import LIVE
 

@@ -7,15 +7,15 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cluster.kafka.classes import class_flags
-from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
+from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
-from cluster.kafka.versions import dump_class, java_properties, numbers_of
+from cluster.kafka.versions import java_properties, numbers_of
+from cluster.nodes import node_id
 from cluster.protocol import ClusterError, UserError
 
 FORMAT_TIMEOUT_S = 60
@@ -36,23 +36,6 @@ def java_argv(
     heap = (f"-Xms{min(LEAST_HEAP_MB, heap_mb)}m", f"-Xmx{heap_mb}m")
     flags = (*heap, *JVM_FLAGS, *class_flags(java, distribution), *properties)
     return [str(java.path), *flags, "-cp", classpath, *arguments]
-
-
-def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:
-    """Return the command line of Kafka's own reader of segments, DumpLogSegments.
-
-    It prints each batch and each record of the files: the witness of our own readers in tests.
-    """
-    together = replace(distribution, classpath=distribution.classpath + distribution.tools)
-    return java_argv(
-        java,
-        together,
-        dump_class(numbers_of(distribution.version)),
-        "--files",
-        ",".join(str(file) for file in files),
-        "--deep-iteration",
-        "--print-data-log",
-    )
 
 
 def format_storage(

@@ -7,14 +7,8 @@ A version is its numbers, `(2, 8, 2)`. Where nothing else is said, the limits we
 
 from collections.abc import Mapping
 
-from results.record.plan import Plan
-from results.record.terms import Mode
-
 Numbers = tuple[int, ...]
 
-ZOOKEEPER_MACHINE = "zk"
-FIRST_CONTROLLER = 101
-"""Node ids of controllers of their own begin here, far from those of brokers."""
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 """Of a topic that has none: topics have ids since 2.8 (KIP-516)."""
 
@@ -34,24 +28,6 @@ _LOG4J2_OF = {
 def numbers_of(version: str) -> Numbers:
     """Return the numbers of a version: (0, 11, 0, 3) of `0.11.0.3`."""
     return tuple(int(number) for number in version.split("."))
-
-
-def broker_names(plan: Plan) -> list[str]:
-    """Return the brokers' nodes: `n1`, `n2`, ..."""
-    return [f"n{number}" for number in range(1, plan.nodes + 1)]
-
-
-def controller_names(plan: Plan) -> list[str]:
-    """Return the nodes of controllers of their own: `n101`, ...; none in the other modes."""
-    if plan.mode is not Mode.CONTROLLERS:
-        return []
-    return [f"n{FIRST_CONTROLLER + number}" for number in range(plan.controllers)]
-
-
-def machines(plan: Plan) -> list[str]:
-    """Return the names of the machines that hosts must make: one a node, and ZooKeeper's."""
-    zookeeper = [ZOOKEEPER_MACHINE] if plan.mode is Mode.ZOOKEEPER else []
-    return [*broker_names(plan), *controller_names(plan), *zookeeper]
 
 
 def server_artifact(numbers: Numbers) -> str:
@@ -88,12 +64,6 @@ def jars_of_tools(numbers: Numbers) -> tuple[str, ...]:
     """Return the jars that DumpLogSegments needs beside the server's, without what they need."""
     version = ".".join(map(str, numbers))
     return (f"org.apache.kafka:kafka-tools:{version}",) if numbers >= (4, 3) else ()
-
-
-def dump_class(numbers: Numbers) -> str:
-    """Return the class of DumpLogSegments."""
-    package = "org.apache.kafka" if numbers >= (4, 3) else "kafka"
-    return f"{package}.tools.DumpLogSegments"
 
 
 def java_properties(numbers: Numbers) -> tuple[str, ...]:

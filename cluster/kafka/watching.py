@@ -1,7 +1,6 @@
 """The thread that looks at one node again and again, and writes what it saw to the record."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Protocol
 from cluster.kafka.rows import Row
 from cluster.protocol import ClusterError
 from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import Task, new_event, new_lock, start
 from results.record.stream import StreamWriter
 
 log = logging.getLogger(__name__)
@@ -69,18 +69,18 @@ class Watch:
         self.failure: str | None = None
         self._node = node
         self._rounds = rounds
-        self._stop = threading.Event()
-        self._wake = threading.Event()
+        self._stop = new_event()
+        self._wake = new_event()
         self._wish: Wish | None = None
-        self._writing = threading.Lock()
+        self._writing = new_lock()
         self._streams: dict[str, StreamWriter] = {}
-        self._thread = threading.Thread(target=self._run, name=f"observer-{node}", daemon=True)
+        self._task: Task[None] | None = None
 
     def start(self, live: Path) -> None:
         """Start looking."""
         for table in self._rounds.tables:
             self._streams[table] = StreamWriter(live, table, f"observer-{self._node}")
-        self._thread.start()
+        self._task = start(self._run, f"observer-{self._node}")
 
     def want(self, snapshot: str) -> Wish:
         """Have the next round written whole; replaces an earlier wish."""
@@ -101,8 +101,8 @@ class Watch:
 
     def stop(self) -> None:
         """Wait for its end. Idempotent."""
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._task is not None:
+            self._task.join()
 
     def _run(self) -> None:
         try:

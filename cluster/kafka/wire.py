@@ -8,7 +8,10 @@ none of these. The messages are those of `kio`, generated from Kafka's own defin
 import io
 import socket
 import struct
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
@@ -23,10 +26,32 @@ A = TypeVar("A", bound=ResponsePayload)
 CLIENT_ID = "logquake"
 _LENGTH = struct.Struct(">i")
 MAX_ANSWER_BYTES = 64 << 20
+ABSURD_SIZE = 0x7FFF_FFFF
+"""No request may have it: whoever announces it is hung up on at once, in every version."""
 
 
 class WireError(ClusterError):
     """A broker did not answer in time, or not as agreed; its connection is closed."""
+
+
+class Channel(Protocol):
+    """What carries questions to one broker, one after the other."""
+
+    def is_open(self) -> bool:
+        """Tell whether the next question goes over the connection of the last one."""
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer; raises `WireError`."""
+
+    def knock(self, *, timeout_s: float) -> str:
+        """Send what is no request, and wait until the broker hangs up; raises `WireError`.
+
+        Returns:
+            The port that the line of its log names, which it writes for that.
+        """
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
 
 
 class Connection:
@@ -76,6 +101,26 @@ class Connection:
             what = type(request).__name__
             raise WireError(f"{_text(self._place)} did not answer {what}: {failure}") from failure
 
+    def knock(self, *, timeout_s: float) -> str:
+        """Connect anew, send what is no request, and wait until the broker hangs up.
+
+        Args:
+            timeout_s: Limit for connecting, and for the end each.
+
+        Raises:
+            WireError: It cannot be reached, or does not hang up.
+        """
+        self.close()
+        try:
+            with socket.create_connection(self._place, timeout=timeout_s) as line:
+                port = int(line.getsockname()[1])
+                line.sendall(_LENGTH.pack(ABSURD_SIZE))
+                with suppress(ConnectionError):  # Hung up on, one way or the other.
+                    line.recv(1)
+        except OSError as failed:
+            raise WireError(f"{_text(self._place)} did not answer a knock: {failed}") from failed
+        return str(port)
+
     def close(self) -> None:
         """Close the connection. Idempotent."""
         if self._socket is not None:
@@ -95,6 +140,26 @@ class Connection:
         if not 0 <= length <= MAX_ANSWER_BYTES:
             raise ValueError(f"it announced an answer of {length} bytes")
         return _exactly(connected, length, deadline_s)
+
+
+Dial = Callable[[str, int], Channel]
+"""Makes a channel to an address and a port; nothing is sent yet."""
+_DIAL: ContextVar[Dial] = ContextVar("dial", default=Connection)
+
+
+def channel_to(host: str, port: int) -> Channel:
+    """Return a channel to a broker: over TCP, or over a simulation's links."""
+    return _DIAL.get()(host, port)
+
+
+@contextmanager
+def dialling(dial: Dial) -> Iterator[None]:
+    """Have channels that are made in a block, and by tasks that it starts, be made otherwise."""
+    token = _DIAL.set(dial)
+    try:
+        yield
+    finally:
+        _DIAL.reset(token)
 
 
 def _has_ended(connected: socket.socket) -> bool:

@@ -1,7 +1,6 @@
 """Reads and writes ZooKeeper's nodes, within limits: a server that is gone is an answer too."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from kazoo.retry import KazooRetry  # type: ignore[import-untyped]  # No types.
 
 from cluster.protocol import ClusterError
 from results.record.clock import stopwatch_s
+from results.record.runtime import new_lock
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -63,7 +63,7 @@ class Znodes:
     def __init__(self, hosts: str) -> None:
         self._hosts = hosts
         self._client: KazooClient | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def read(self, path: str) -> Znode | None:
         """Return a node; None if there is none."""

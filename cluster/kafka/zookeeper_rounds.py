@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership, Moment, RowMaker
-from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.watching import Write
 from cluster.kafka.znodes import Znodes
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
+from cluster.nodes import ZOOKEEPER_MACHINE
 from results.record.clock import RunClock
 from results.record.topics import CreatedTopic
 

@@ -147,6 +147,14 @@ class CanKill(Protocol):
 
 
 @runtime_checkable
+class CanExcuse(Protocol):
+    """Clusters that tell an end which a fault brought about from one that nobody did."""
+
+    def excuse_end(self, node: str) -> None:
+        """Take the end of a node's broker for a fault's, though no signal of ours comes first."""
+
+
+@runtime_checkable
 class ReadsAllAtStart(Protocol):
     """Clusters that may have brokers which read all of their logs as they start.
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from itertools import pairwise
+from typing import Protocol, Self, runtime_checkable
 
 Link = tuple[str, str]
 """A directed pair of nodes: what the first sends to the second."""
@@ -70,6 +71,22 @@ class Measured:
     overtaken: int
     round_trip_ms: tuple[float, ...]
     lasted_s: float
+
+    @classmethod
+    def of(
+        cls, numbers: Iterable[int], *, sent: int, round_trip_ms: Iterable[float], lasted_s: float
+    ) -> Self:
+        """Return it for the numbers that arrived, in the order in which they came."""
+        came = [*numbers]
+        first_copies = [*dict.fromkeys(came)]
+        return cls(
+            sent=sent,
+            arrived=len(first_copies),
+            copies=len(came) - len(first_copies),
+            overtaken=sum(one > next_one for one, next_one in pairwise(first_copies)),
+            round_trip_ms=tuple(round_trip_ms),
+            lasted_s=lasted_s,
+        )
 
 
 @runtime_checkable

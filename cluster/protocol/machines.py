@@ -127,6 +127,8 @@ class Ability(StrEnum):
     """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
     CLOCK = "clock"
     """Have a broker see another time (`CanShiftClock`)."""
+    SLOW_DISK = "slow-disk"
+    """Have a node's disk take long (`CanSlowDisk`)."""
 
 
 @runtime_checkable
@@ -166,6 +168,50 @@ class CanLimitDisk(Protocol):
 
     def try_disk(self, node: str) -> str:
         """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
+
+
+@runtime_checkable
+class CanSlowDisk(Protocol):
+    """Hosts whose disks can be made to take long."""
+
+    def slow_disk(self, node: str, flush_s: float) -> None:
+        """Have each flush on a node's disk take up to so many seconds, and half of it at least."""
+
+    def quicken_disk(self, node: str) -> None:
+        """Have it be as quick as it was. Idempotent."""
+
+    def time_flush_s(self, node: str) -> float:
+        """Write a page to a node's disk and flush it; return how long that took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCut:
+    """What a loss of power left of one file.
+
+    Attributes:
+        flushed: How many of its first bytes were safe.
+        kept: How many it has now: of what was not safe, some may have been written all the same.
+        lost: How many are gone.
+    """
+
+    flushed: int
+    kept: int
+    lost: int
+
+
+@runtime_checkable
+class CanLosePower(Protocol):
+    """Hosts whose machines can be turned off at once, with disks that tell what was flushed."""
+
+    def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
+        """Turn a machine off: what runs is gone, and no connection is closed.
+
+        What was flushed stays; of what was not, as much as happened to be written. A start of its
+        broker turns the machine on again.
+
+        Returns:
+            What became of each file that was on the disk, by its path in the node's folder.
+        """
 
 
 @runtime_checkable

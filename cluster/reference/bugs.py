@@ -9,6 +9,8 @@ class Bug(StrEnum):
     TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
     ACK_BEFORE_COMMIT = "ack-before-commit"
     VOTE_NOT_PERSISTED = "vote-not-persisted"
+    COMMIT_NOT_KEPT = "commit-not-kept"
+    ONE_ASSIGNMENT_FOR_ALL = "one-assignment-for-all"
 
     @property
     def anomaly(self) -> str:
@@ -25,9 +27,13 @@ _ANOMALIES = {
     Bug.TRUNCATE_TO_HIGH_WATERMARK: "lost-write",
     Bug.ACK_BEFORE_COMMIT: "lost-write",
     Bug.VOTE_NOT_PERSISTED: "double-vote",
+    Bug.COMMIT_NOT_KEPT: "commit-lost",
+    Bug.ONE_ASSIGNMENT_FOR_ALL: "group-stuck",
 }
 _LINES = {
     Bug.TRUNCATE_TO_HIGH_WATERMARK: "partition/follower.py",
     Bug.ACK_BEFORE_COMMIT: "partition/requests.py",
     Bug.VOTE_NOT_PERSISTED: "quorum/elections.py",
+    Bug.COMMIT_NOT_KEPT: "broker/coordinator.py",
+    Bug.ONE_ASSIGNMENT_FOR_ALL: "broker/group.py",
 }

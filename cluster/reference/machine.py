@@ -103,6 +103,11 @@ class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
     at_most_ns: Nanoseconds
 
 
+def timer(name: str, after_ns: Nanoseconds) -> SetTimer:
+    """Return what has a timer fire at a moment that is not drawn."""
+    return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
+
+
 class CancelTimer(Struct, frozen=True, kw_only=True, gc=False):
     """Forget a timer. Nothing happens if there is none."""
 

@@ -18,11 +18,11 @@ from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
 from harness.interrupt import SIGNALS
-from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.plan import PlanError
 from results.record.reading import UnsafeFileError
 from results.trust import closed_to_others
+from results.wording.inert import inert
 
 
 @click.group(

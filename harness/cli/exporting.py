@@ -15,13 +15,13 @@ from results.export.contents import contents_of
 from results.export.jepsen import write_history
 from results.export.perfetto import write_perfetto
 from results.export.sheets import write_sheets
-from results.page.plural import many
 from results.record.paths import RunPaths
 from results.report import run_name, write_report
 from results.samples import is_sample
 from results.store import Store, StoreError, is_alive
 from results.tables import DAMAGES
 from results.trust import refuse_to_write
+from results.wording.plural import many
 
 
 class Form(StrEnum):

@@ -13,7 +13,6 @@ from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import Engine, choose_engine, is_uri, judge_stored, judge_uris
 from results.export.copying import copy_plain
-from results.page.naming import names_of
 from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
@@ -22,6 +21,7 @@ from results.show import print_verdict
 from results.store import Store, StoreError, is_alive
 from results.trust import is_own, refuse_to_write
 from results.verdict_json import verdict_to_json
+from results.wording.naming import names_of
 
 
 @click.command()

@@ -37,7 +37,7 @@ from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
-from results.record.plan import SIMULATED, Plan, load_plan, plan_from
+from results.record.plan import Plan, load_plan, plan_from
 from results.record.verdict import Verdict
 from results.samples import is_sample
 from results.store import Store
@@ -106,21 +106,13 @@ class _Player:
         plan = self.plan
         if self.fresh_seeds:
             plan = plan.model_copy(update={"seed": secrets.randbelow(1_000_000)})
-        verdict = self._verdict_of(plan)
+        session = Session(plan, self.store, Console(quiet=True), answer=self.answer)
+        verdict = session.run(engine=self.engine, spark_master=self.spark_master)
         paths = RunPaths(self.store / verdict.run_id)
         if self.repeats and not was_interrupted(paths):
             why = Why.FRESH_SEED if self.fresh_seeds else Why.SAME_SEED
             write_night(paths.night, Night(why=why, repeats=self.repeats))
         return verdict, paths
-
-    def _verdict_of(self, plan: Plan) -> Verdict:
-        if plan.hosts == SIMULATED:
-            from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
-
-            simulated = SimulatedSession(plan, self.store, Console(quiet=True), self.answer)
-            return simulated.run(engine=self.engine)
-        session = Session(plan, self.store, Console(quiet=True), answer=self.answer)
-        return session.run(engine=self.engine, spark_master=self.spark_master)
 
 
 @click.command()

@@ -9,16 +9,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from cluster.protocol import UserError
 from harness.cli.options import ENGINE, KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
-from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
+from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import Judge
-from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
+from workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +58,8 @@ _OPTIONS = (
     _Option(
         flag="--workload",
         key="workload",
-        kind=click.Choice(["log", "txn", "groups"]),
-        help="What clients do: send and read; in transactions; in consumer groups.",
+        kind=click.Choice([*WORKLOADS]),
+        help=f"What clients do: {'; '.join(each.brief for each in WORKLOADS.values())}.",
     ),
     _Option(
         flag="--nemesis",
@@ -165,30 +164,10 @@ def run(  # noqa: PLR0913 - the options of a command
     plan = assemble_plan(
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
-    if plan.hosts == SIMULATED:
-        if keep:
-            raise UserError("a simulated cluster cannot be kept after its run; leave --keep out")
-        return _simulate(plan, store, console, engine=engine, dry_run=dry_run, as_json=as_json)
     if dry_run:
-        describe(plan, console)
+        describe(plan, console, keep=keep)
         return 0
     verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
-    return _told(verdict, as_json=as_json)
-
-
-def _simulate(
-    plan: Plan, store: Path, console: Console, *, engine: str | None, dry_run: bool, as_json: bool
-) -> int:
-    from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
-
-    session = SimulatedSession(plan, store, console)
-    if dry_run:
-        session.describe()
-        return 0
-    return _told(session.run(engine=engine), as_json=as_json)
-
-
-def _told(verdict: Verdict, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -26,15 +26,11 @@ from harness.session import Session
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
-from results.record.plan import SIMULATED, Plan, PlanError
+from results.record.plan import Plan, PlanError
 from results.record.story import load_story
 from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
 
-if TYPE_CHECKING:
-    from harness.simulated.session import SimulatedSession
-
-NOT_KEPT = "a simulated cluster cannot be kept after its run; leave --keep out"
 _CHOICES = (
     ("rule", "By what a follower truncates: high-watermark, leader-epoch or leader-epoch-v0."),
     ("form", "As the article tells it, or without a setting that excuses a loss: article, clean."),
@@ -62,10 +58,6 @@ class _Stage:
 
     def play(self, plan: Plan) -> Verdict:
         """Play a plan and judge it."""
-        if plan.hosts == SIMULATED:
-            if self.keep:
-                raise UserError(NOT_KEPT)
-            return _simulation(plan, self.store, self.console).run(engine=self.engine)
         session = Session(plan, self.store, self.console, keep=self.keep)
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
@@ -208,25 +200,12 @@ def run(  # noqa: PLR0913 - the options of a command
         raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
     plan = stage.plan(name, given, system)
     if dry_run:
-        _describe(plan, stage)
+        describe(plan, console, keep=keep)
         return VALID
     verdict = stage.play(plan)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
-
-
-def _describe(plan: Plan, stage: _Stage) -> None:
-    if plan.hosts == SIMULATED:
-        _simulation(plan, stage.store, stage.console).describe()
-    else:
-        describe(plan, stage.console)
-
-
-def _simulation(plan: Plan, store: Path, console: Console) -> "SimulatedSession":
-    from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
-
-    return SimulatedSession(plan, store, console)
 
 
 def _play_all(

@@ -8,8 +8,8 @@ import click
 from cluster.protocol import UserError
 from harness.cli.options import STORE
 from results.index import open_index
-from results.page.plural import many
 from results.store import Store
+from results.wording.plural import many
 
 _PORT = 8420
 

@@ -27,11 +27,11 @@ from harness.suites.reports import causes_until, exit_code, write_results
 from harness.suites.status import minutes, status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
-from results.page.inert import inert
-from results.page.plural import many
 from results.record.atomic import StoreError
 from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.store import DEFAULT_STORE
+from results.wording.inert import inert
+from results.wording.plural import many
 
 REFRESH_S = 1.0
 LOG_COLUMNS = 160

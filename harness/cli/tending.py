@@ -10,7 +10,7 @@ from harness.doctor import examine_machine, print_findings
 from harness.exit_codes import NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.offers import offers, print_offers
-from results.page.inert import inert
+from results.wording.inert import inert
 
 
 @click.command()

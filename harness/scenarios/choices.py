@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from harness.scenarios.actions import Cut
-from harness.scenarios.protocol import Scenario
+from harness.scenarios.actions import Cut, Produce, Read
+from harness.scenarios.protocol import Condition, Scenario
 from harness.scenarios.registry import SCENARIOS
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.plan_parts import ScenarioPlan
@@ -51,6 +51,21 @@ def scenario_of(plan: Plan) -> Scenario:
     if plan.scenario is None:
         raise PlanError("the plan has no [scenario]")
     return scenario_named(plan.scenario.name)
+
+
+def waits_s(plan: Plan) -> float:
+    """Return how many seconds the steps of a scripted run may wait for what they tell of.
+
+    Raises:
+        PlanError: As `scenario_of`.
+    """
+    waited = 0.0
+    for move in (move for step in scenario_of(plan).steps(plan) for move in step.moves):
+        if isinstance(move, Produce):
+            waited += move.within_s * (1 if move.together else move.count)
+        elif isinstance(move, Condition | Read):
+            waited += move.within_s
+    return waited
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:

@@ -1,9 +1,8 @@
 """Carries out what a step does, and says in words what came of it."""
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
 
 from cluster.kafka.asking import NO_ERROR
 from cluster.kafka.wire import WireError
@@ -33,6 +32,7 @@ from harness.scenarios.actions import (
 )
 from harness.scenarios.props import Props
 from harness.scenarios.transaction import ScriptedTransaction
+from results.record.runtime import Task, start
 from results.record.steps import Answer
 from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
@@ -60,35 +60,16 @@ class Deed:
     answers: tuple[Answer, ...] = ()
 
 
-class Pending(Protocol):
-    """Messages that are under way."""
-
-    def result(self) -> list[SendOutcome]:
-        """Wait until each is answered or given up."""
-
-
-class Aside(Protocol):
-    """Where sends go on beside the story."""
-
-    def submit(self, send: Callable[..., list[SendOutcome]], /, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - as `concurrent.futures` has it
-        """Begin to send; return what `Pending` is."""
-
-    def shutdown(self, *, wait: bool) -> None:
-        """Wait for what was begun."""
-
-
 class Stagehand:
-    """Carries out actions, one at a time; for one thread.
+    """Carries out actions, one at a time; for one task.
 
     Args:
         props: What the story is played with.
-        aside: Begins what goes on beside the story; None: a thread.
     """
 
-    def __init__(self, props: Props, aside: "Aside | None" = None) -> None:
+    def __init__(self, props: Props) -> None:
         self._props = props
-        self._aside: Aside = aside or ThreadPoolExecutor(1, thread_name_prefix="sends")
-        self._sending: tuple[Produce, Pending] | None = None
+        self._sending: tuple[Produce, Task[list[SendOutcome]]] | None = None
         self._transaction: ScriptedTransaction | None = None
 
     def do(self, action: Action) -> Deed:
@@ -123,7 +104,8 @@ class Stagehand:
 
     def finish(self) -> None:
         """Wait for what is still being sent: each message has a limit. Idempotent."""
-        self._aside.shutdown(wait=True)
+        if self._sending is not None:
+            self._sending[1].join()
         if self._transaction is not None:
             self._transaction.close()
 
@@ -143,7 +125,7 @@ class Stagehand:
     def _produce(self, action: Produce) -> Deed:
         if self._sending is not None:
             raise ScenarioError("the messages before these are still unanswered")
-        sending = self._aside.submit(
+        send = partial(
             self._props.script.send,
             action.count,
             acks=action.acks,
@@ -152,8 +134,8 @@ class Stagehand:
             only_to=action.only_to,
         )
         if action.wait:
-            return _sent(action, sending.result())
-        self._sending = (action, sending)
+            return _sent(action, send())
+        self._sending = (action, start(send, "sends", awaited=True))
         many = f"{action.count} messages" if action.count > 1 else "a message"
         return Deed(did=f"began to send {many} with acks={action.acks}")
 

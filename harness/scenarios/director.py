@@ -1,6 +1,5 @@
 """Plays a story: does what a step does, waits for what it waits for, looks at every replica."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from harness.scenarios.deeds import Deed, ScenarioError
 from harness.scenarios.protocol import Condition, Seen, Sight, Step
 from results.record import steps as record
 from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_until
+from results.record.runtime import Event
 
 LOOK_INTERVAL_S = 0.1
 
@@ -50,8 +50,6 @@ class Director:
         clock: The run's.
         say: Gets a sentence for each step, and for each wait that is not over at once.
         stop: Ends the story early.
-        wait: Waits until a probe is true; raises `WaitTimeoutError` after its limit.
-        stopwatch_s: Tells how long that took.
     """
 
     sight: Sight
@@ -60,9 +58,7 @@ class Director:
     look: Callable[[Scene], None]
     clock: RunClock
     say: Callable[[str], object]
-    stop: threading.Event
-    wait: Callable[..., object] = wait_until
-    stopwatch_s: Callable[[], float] = stopwatch_s
+    stop: Event
 
     def play(self, steps: Sequence[Step]) -> None:
         """Play a story to its end.
@@ -100,7 +96,7 @@ class Director:
         scene.answers += deed.answers
 
     def _wait(self, condition: Condition, scene: Scene) -> None:
-        begun_s = self.stopwatch_s()
+        begun_s = stopwatch_s()
         seen = condition.look(self.sight)
         if not seen.holds:
             self.say(f"  waiting for: {condition.what}")
@@ -112,7 +108,7 @@ class Director:
 
         late: WaitTimeoutError | None = None
         try:
-            self.wait(
+            wait_until(
                 lambda: seen.holds or look(),
                 timeout_s=condition.within_s,
                 what=condition.what,
@@ -121,7 +117,7 @@ class Director:
             )
         except WaitTimeoutError as over:
             late = over
-        scene.waited.append(_waited(condition, seen, self.stopwatch_s() - begun_s))
+        scene.waited.append(_waited(condition, seen, stopwatch_s() - begun_s))
         if late is not None and self.stop.is_set():
             raise ScenarioError(f"it was ended by Ctrl-C while waiting for {condition.what}")
         if late is not None:

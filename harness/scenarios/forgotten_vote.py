@@ -6,7 +6,7 @@ answer of n102 before either has asked for its vote. n101 gets the vote, n102 di
 what it had wanted to ask all the time.
 """
 
-from harness.scenarios.actions import CreateTopics, Cut, Join, Kill, Pause, Produce, Resume, Start
+from harness.scenarios.actions import CreateTopics, Cut, Join, Kill, Produce, Start
 from harness.scenarios.conditions import logged, registered
 from harness.scenarios.protocol import Condition, Expected, Scenario, Step
 from harness.scenarios.quorum import FIRST, SECOND, THIRD, follows, leads_quorum, level
@@ -85,23 +85,24 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n103 stands still while its answer comes. n101 takes its own, and has n102's vote.",
+            "n102's answer comes to n101, which stands for election, and its request waits. n102"
+            " gives it its vote, and that answer is held back.",
             (
-                Pause(THIRD),
-                Join("to-third"),
-                Cut("to-third-again", ((SECOND, THIRD),)),
-                Pause(FIRST),
+                Cut("from-first", ((FIRST, SECOND),)),
                 Join("to-first"),
+                _is(FIRST, "Candidate"),
                 Cut("to-first-again", ((SECOND, FIRST),)),
-                Resume(FIRST),
+                Join("from-first"),
                 _asked(SECOND, FIRST, pre_vote=False),
             ),
             lines=_LINES,
         ),
         Step(
-            "n103 goes on, and stands for election in the same epoch. n101 and n102 are killed.",
+            "n102's answer comes to n103, which stands for election in the same epoch, and its"
+            " request waits. n101 and n102 are killed.",
             (
-                Resume(THIRD),
+                Cut("from-third", ((THIRD, SECOND),)),
+                Join("to-third"),
                 _is(THIRD, "Candidate"),
                 Kill(FIRST),
                 Kill(SECOND),
@@ -111,7 +112,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             "n102 returns, and is asked by n103.",
             (
-                Join("to-third-again"),
+                Join("from-third"),
                 Join("to-first-again"),
                 Start(SECOND, until_back=False),
                 _asked(SECOND, THIRD, pre_vote=False, answer="granted" if forgets else "rejected"),
@@ -150,5 +151,4 @@ SCENARIO = Scenario(
     steps=_steps,
     expected=_expected,
     of_quorum=True,
-    simulated=False,
 )

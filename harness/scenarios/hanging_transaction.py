@@ -137,5 +137,4 @@ SCENARIO = Scenario(
     steps=_steps,
     expected=_expected,
     transactions=True,
-    simulated=False,
 )

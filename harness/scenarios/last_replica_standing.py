@@ -30,6 +30,9 @@ CONTROLLER = "n101"
 ALL = (FIRST, SECOND, LAST)
 MESSAGES = 100
 ELR = "eligible.leader.replicas.version"
+_KAFKA = ("kafka:4.3.1:controllers", "kafka:4.1.1:controllers")
+_REFERENCE = "reference:controllers"
+"""It has no eligible leader replicas."""
 
 
 def _plan(choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -177,7 +180,8 @@ SCENARIO = Scenario(
     name="last-replica-standing",
     title="The last replica in sync loses its log",
     about=__doc__.partition("\n\n")[2] if __doc__ else "",
-    systems=("kafka:4.3.1:controllers", "kafka:4.1.1:controllers"),
+    systems=(*_KAFKA, _REFERENCE),
+    systems_of=lambda choices: _KAFKA if choices.elr else (*_KAFKA, _REFERENCE),
     choices={"elr": Choice(values=("on", "off"))},
     plan=_plan,
     assignment=lambda _plan: ALL,

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cluster.kafka.asking import Asker
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
 from harness.healing import Healing
@@ -26,12 +26,12 @@ from harness.scenarios.props import Props
 from harness.scenarios.sight import ClusterSight
 from harness.scenarios.tails import Tails
 from harness.scenarios.witness import Witness
+from harness.world import World
 from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock, WaitTimeoutError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
-from workloads.scripted import Script
 
 
 class ScriptedLife:
@@ -41,6 +41,7 @@ class ScriptedLife:
         plan: The run; it has a scenario.
         paths: Its folder.
         clock: Its clock.
+        world: Where it takes place.
         console: Where the progress is shown.
         interrupts: Ctrl-C, once and twice.
         undo: Takes what must be undone.
@@ -52,6 +53,7 @@ class ScriptedLife:
         paths: RunPaths,
         clock: RunClock,
         *,
+        world: World,
         console: Console,
         interrupts: Interrupts,
         undo: ExitStack,
@@ -60,11 +62,12 @@ class ScriptedLife:
         self._away = frozenset(self._scenario.away(plan))
         self._props: Props | None = None
         self._healing: Healing | None = None
-        self._progress = Progress(console, self._look)
+        self._progress = Progress(console, self._look, draws=world.draws)
         self._arena = Arena(
             plan=plan,
             paths=paths,
             clock=clock,
+            world=world,
             progress=self._progress,
             interrupts=interrupts,
             undo=undo,
@@ -106,7 +109,9 @@ class ScriptedLife:
         arena, plan = self._arena, self._plan
         asker = Asker(cluster.endpoints, cluster.answers)
         arena.undo.callback(asker.close)
-        script = Script(plan, topic, cluster.bootstrap(), clock=arena.clock, live=arena.paths.live)
+        script = arena.world.script(
+            plan, topic, cluster.bootstrap(), clock=arena.clock, live=arena.paths.live
+        )
         arena.undo.callback(script.close)
         faults = ScriptedFaults(
             cluster=cluster,
@@ -123,11 +128,11 @@ class ScriptedLife:
         nodes = (*cluster.nodes, *cluster.controllers)
         sight = ClusterSight(
             cluster=cluster,
+            hosts=arena.hosts,
             asker=asker,
-            paths=arena.paths,
             place=place,
             of_quorum=self._scenario.of_quorum,
-            tails=Tails(arena.paths, nodes),
+            tails=Tails(arena.hosts.disk, nodes),
         )
         assert arena.observer is not None
         return Props(

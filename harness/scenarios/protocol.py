@@ -204,7 +204,6 @@ class Scenario:
         of_quorum: Whether the story is about the controllers' quorum: what is looked at then is
             the metadata log of controllers, not the partition of brokers.
         transactions: Whether it writes in transactions.
-        simulated: Whether it can be played in virtual time, where what a cut held back comes late.
         topic_settings: Settings of the story's topic, beside the brokers' defaults.
         away: Brokers that do not come back, so that nobody waits for them at the end.
         roles: How the story calls its nodes: `{"n1": "A", "n2": "B"}`.
@@ -223,7 +222,6 @@ class Scenario:
     systems_of: Callable[[ScenarioPlan], tuple[str, ...]] | None = None
     of_quorum: bool = False
     transactions: bool = False
-    simulated: bool = True
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     away: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
     roles: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}

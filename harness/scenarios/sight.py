@@ -3,21 +3,20 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from cluster.files.batches import read_segment
 from cluster.files.checkpoints import leader_epochs, offset_checkpoint, quorum_state
 from cluster.files.damage import DamagedFileError
 from cluster.files.metadata import METADATA_TOPIC
-from cluster.hosts.signals import is_running
 from cluster.kafka.asking import Asker, Belief
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import node_id
 from cluster.kafka.wire import WireError
+from cluster.nodes import node_id
+from cluster.protocol import Disk, Hosts
 from harness.scenarios.protocol import FilesSight, PartitionSight, QuorumSight, ReplicaSight
 from harness.scenarios.tails import Tails
-from results.record.paths import RunPaths
+from nemesis.brokers import GONE
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -43,16 +42,16 @@ class ClusterSight:
 
     Attributes:
         cluster: The brokers.
+        hosts: Their machines, with the nodes' files.
         asker: Asks each of them by itself.
-        paths: The run, with the nodes' files.
         place: The story's partition.
         of_quorum: Whether files are those of the metadata log.
         tails: The nodes' logs.
     """
 
     cluster: KafkaCluster
+    hosts: Hosts
     asker: Asker
-    paths: RunPaths
     place: Place
     of_quorum: bool
     tails: Tails
@@ -84,21 +83,20 @@ class ClusterSight:
 
     def files(self, node: str) -> FilesSight | None:
         """Read a replica's files, which its broker may be writing meanwhile."""
-        topic, partition = place = self.log_place
-        data = self.paths.node(node) / "data"
-        folder = data / partition_folder(place)
-        if not folder.is_dir():
+        place, disk = self.log_place, self.hosts.disk(node)
+        folder = f"data/{partition_folder(place)}"
+        if not disk.files(f"{folder}/*"):
             return None
-        marks = _parsed(data / HIGH_WATERMARKS, offset_checkpoint) or {}
-        points = _parsed(data / RECOVERY_POINTS, offset_checkpoint) or {}
-        epochs = _parsed(folder / EPOCHS, leader_epochs)
+        marks = _parsed(disk, f"data/{HIGH_WATERMARKS}", offset_checkpoint) or {}
+        points = _parsed(disk, f"data/{RECOVERY_POINTS}", offset_checkpoint) or {}
+        epochs = _parsed(disk, f"{folder}/{EPOCHS}", leader_epochs)
         return FilesSight(
-            high_watermark=marks.get((topic, partition)),
-            recovery_point=points.get((topic, partition)),
+            high_watermark=marks.get(place),
+            recovery_point=points.get(place),
             epochs=None
             if epochs is None
             else tuple((each.epoch, each.start_offset) for each in epochs),
-            log_end=_log_end(folder),
+            log_end=_log_end(disk, folder),
         )
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
@@ -123,8 +121,8 @@ class ClusterSight:
 
     def quorum_file(self, node: str) -> QuorumSight | None:
         """Read a node's `quorum-state`."""
-        folder = self.paths.node(node) / "data" / partition_folder((METADATA_TOPIC, 0))
-        state = _parsed(folder / QUORUM_STATE, quorum_state)
+        file = f"data/{partition_folder((METADATA_TOPIC, 0))}/{QUORUM_STATE}"
+        state = _parsed(self.hosts.disk(node), file, quorum_state)
         if state is None:
             return None
         return QuorumSight(
@@ -140,7 +138,7 @@ class ClusterSight:
     def running(self, node: str) -> bool:
         """Tell whether a node's process exists."""
         process = self.cluster.process(node)
-        return process is not None and is_running(process)
+        return process is not None and self.hosts.state_of(process) not in GONE
 
     def believed(self, node: str) -> Belief | None:
         """Return what a broker's own metadata say of the story's partition."""
@@ -154,19 +152,19 @@ class ClusterSight:
         return (METADATA_TOPIC, 0) if self.of_quorum else self.place
 
 
-def _parsed(path: Path, reader: Callable[[str], T]) -> T | None:
+def _parsed(disk: Disk, path: str, reader: Callable[[str], T]) -> T | None:
     """Return what a small file says; None if it is not there, or not whole at this moment."""
     with suppress(OSError, UnicodeDecodeError, DamagedFileError):
-        return reader(path.read_text(encoding="utf-8"))
+        return reader(disk.read(path).decode("utf-8"))
     return None
 
 
-def _log_end(folder: Path) -> int:
+def _log_end(disk: Disk, folder: str) -> int:
     """Return the offset behind the last whole batch of a partition's segments."""
     end = 0
-    for path in sorted(each for each in folder.glob("*.log") if each.stem.isdecimal()):
+    for path in (each for each in disk.files(f"{folder}/*.log") if each.stem.isdecimal()):
         end = max(end, int(path.stem))
         with suppress(OSError, DamagedFileError):
-            batches = read_segment(path.read_bytes()).batches
+            batches = read_segment(disk.read(path)).batches
             end = max(end, batches[-1].end_offset if batches else 0)
     return end

@@ -4,13 +4,12 @@ Brokers go on writing meanwhile, so a copied segment may be torn at its end: rea
 that, as they do with what a crash leaves.
 """
 
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from cluster.protocol import Disk
 from harness.scenarios.sight import Place, partition_folder
-from results.record.paths import RunPaths
 
 OF_NODE = ("*-checkpoint", "meta.properties")
 OF_PARTITION = (
@@ -24,30 +23,30 @@ OF_PARTITION = (
 
 
 def copy_replicas(
-    paths: RunPaths, snapshot: str, *, nodes: Sequence[str], places: Sequence[Place]
+    disk_of: Callable[[str], Disk], snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
 ) -> None:
     """Copy what some nodes hold of some partitions, and the checkpoint files of their log folders.
 
     Args:
-        paths: The run.
-        snapshot: The step's name.
+        disk_of: Returns the files of a node.
+        snapshot: The step's folder.
         nodes: Whose files; of a node without a log folder nothing is copied.
         places: Partitions.
     """
     for node in nodes:
-        data = paths.node(node) / "data"
-        target = paths.snapshots / snapshot / node / "data"
-        for file in _worth_keeping(data, places):
-            copy = target / file.relative_to(data)
-            copy.parent.mkdir(parents=True, exist_ok=True)
+        disk = disk_of(node)
+        for file in _worth_keeping(disk, places):
             # A checkpoint file that is replaced, or a segment that is deleted, at this moment.
             with suppress(FileNotFoundError):
-                shutil.copyfile(file, copy)
+                held = disk.read(file)
+                copy = snapshot / node / file
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(held)
 
 
-def _worth_keeping(data: Path, places: Sequence[Place]) -> Iterator[Path]:
+def _worth_keeping(disk: Disk, places: Sequence[Place]) -> Iterator[PurePosixPath]:
     for pattern in OF_NODE:
-        yield from data.glob(pattern)
+        yield from disk.files(f"data/{pattern}")
     for place in places:
         for pattern in OF_PARTITION:
-            yield from (data / partition_folder(place)).glob(pattern)
+            yield from disk.files(f"data/{partition_folder(place)}/{pattern}")

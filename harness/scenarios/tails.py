@@ -1,12 +1,12 @@
 """What the brokers' logs got since a moment: the lines that belong to a step of a story."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
 
-from results.record.paths import RunPaths
+from cluster.protocol import Disk
 
 _STDOUT = "stdout.log"
 """Has all lines of some versions a second time."""
@@ -30,40 +30,42 @@ class Tails:
     """The ends of the nodes' logs.
 
     Attributes:
-        paths: The run.
+        disk_of: Returns the files of a node.
         nodes: Whose logs.
     """
 
-    paths: RunPaths
+    disk_of: Callable[[str], Disk]
     nodes: Sequence[str]
-    _sizes: dict[Path, int] = field(default_factory=dict)
+    _sizes: dict[tuple[str, PurePosixPath], int] = field(default_factory=dict)
 
     def mark(self) -> None:
         """Take this moment for the beginning: what there is by now is old."""
         self._sizes = {}
-        for file in (file for node in self.nodes for file in self._of(node)):
-            with suppress(FileNotFoundError):  # It was rolled at this moment, to another name.
-                self._sizes[file] = file.stat().st_size
+        for node in self.nodes:
+            disk = self.disk_of(node)
+            for file in _logs(disk):
+                with suppress(FileNotFoundError):  # It was rolled at this moment, to another name.
+                    self._sizes[node, file] = disk.size(file)
 
     def fresh(self, node: str, pattern: str) -> Iterator[FreshLine]:
         """Yield the whole lines since the mark that match a regex, file by file."""
-        wanted = re.compile(pattern)
-        for file in self._of(node):
-            for text in self._text(file).split("\n")[:-1]:
+        wanted, disk = re.compile(pattern), self.disk_of(node)
+        for file in _logs(disk):
+            for text in _text(disk, file, self._sizes.get((node, file), 0)).split("\n")[:-1]:
                 if wanted.search(text):
                     yield FreshLine(file=file.name, text=text)
 
-    def _of(self, node: str) -> list[Path]:
-        files = sorted(self.paths.node(node).glob("logs/*.log*"))
-        own = [file for file in files if file.name != _STDOUT]
-        return own or files
 
-    def _text(self, file: Path) -> str:
-        start = self._sizes.get(file, 0)
-        try:
-            with file.open("rb") as log:
-                # A file that was begun anew under the name of an old one is new from its start.
-                log.seek(start if start <= file.stat().st_size else 0)
-                return log.read().decode("utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
+def _logs(disk: Disk) -> list[PurePosixPath]:
+    files = disk.files("logs/*.log*")
+    own = [file for file in files if file.name != _STDOUT]
+    return own or files
+
+
+def _text(disk: Disk, file: PurePosixPath, start: int) -> str:
+    try:
+        # A file that was begun anew under the name of an old one is new from its start.
+        at = start if start <= disk.size(file) else 0
+        return disk.read(file, at=at).decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""

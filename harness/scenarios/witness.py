@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cluster.kafka.configuration import node_id
+from cluster.nodes import node_id
 from harness.scenarios.director import Scene
 from harness.scenarios.props import Props
 from harness.scenarios.quorum_look import QuorumLook
@@ -42,7 +42,8 @@ class Witness:
         if self._quorum:
             self._quorum.ask()
         places = list(dict.fromkeys([props.place, props.sight.log_place]))
-        copy_replicas(props.paths, name, nodes=self._nodes, places=places)
+        snapshot = props.paths.snapshots / name
+        copy_replicas(props.sight.hosts.disk, snapshot, nodes=self._nodes, places=places)
         append_step(props.paths.steps, self._step(scene, name))
 
     def _step(self, scene: Scene, name: str) -> Step:

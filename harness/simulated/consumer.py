@@ -1,25 +1,28 @@
 """A simulated consumer of one process: it fetches what it is assigned, and keeps it for polls."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from kio.schema.errors import ErrorCode
 
-from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
+from cluster.reference.machine import Answered, Effect, Event, Fired, Request, timer
 from cluster.reference.messages.data import FetchPartition, FetchRequest, FetchResponse
-from harness.simulated.encoding import end_of, fetched_records
+from harness.simulated.asking import BACKOFF_NS, WORK, Questions
+from harness.simulated.encoding import fetched_records
 from harness.simulated.leaders import REFRESH_NS, Leaders
+from results.record.clock import pause_until, stopwatch_s
 from workloads.protocol import Batch, Key
 
-MS = 1_000_000
-WORK = "work"
 MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 100, 65_536, 1 << 20
 """As the real clients' (`workloads.clients.settings`)."""
-FETCH_TIMEOUT_NS = 10_000 * MS
-BACKOFF_NS = 100 * MS
 KEPT_RECORDS = 20_000
+LOOK_EVERY_S = 0.01
+"""How late a poll that waits may return what was fetched."""
 
 
 @dataclass(slots=True)
@@ -33,21 +36,35 @@ class _Reading:
 
 
 class Consumer:
-    """The machine; assigned by hand, commits nothing, and never jumps: no reset of offsets.
+    """The machine; it commits nothing. Implements `workloads.protocol.Reader`.
 
     Args:
         leaders: Who leads.
         wake: Has `Fired(timer=WORK)` come at once.
+        questions: Its own.
+        restarts: Whether it begins a partition anew whose position is out of range. Otherwise that
+            is an error: no reader jumps unseen.
+
+    Attributes:
+        end: Ends its machine.
     """
 
-    def __init__(self, leaders: Leaders, *, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        leaders: Leaders,
+        *,
+        wake: Callable[[], None],
+        questions: Questions | None = None,
+        restarts: bool = False,
+    ) -> None:
         self._leaders, self._wake = leaders, wake
+        self._questions, self._restarts = questions or Questions(), restarts
+        self.end: Callable[[], None] = lambda: None
         self._readings: dict[Key, _Reading] = {}
         self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
-        self._asked: dict[int, tuple[int, dict[Key, int]] | None] = {}
-        self._busy: dict[int, int] = {}
-        self._last = 0
+        self._busy: set[int] = set()
+        """Leaders that are asked already."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Read these partitions from now on; what was fetched before is forgotten."""
@@ -57,27 +74,52 @@ class Consumer:
         self._wake()
         return None
 
-    def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - time is virtual
-        """Return what was fetched; errors of a partition end the poll as a whole."""
+    def add(self, starts: Mapping[Key, int]) -> None:
+        """Read these partitions as well."""
+        self._readings |= {key: _Reading(offset) for key, offset in starts.items()}
+        self._wake()
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Read these partitions no more; what was fetched of them is forgotten."""
+        gone = {*keys}
+        for key in gone:
+            self._readings.pop(key, None)
+        self._kept = deque(each for each in self._kept if each[0] not in gone)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a poll would return something."""
+        return bool(self._kept or self._errors)
+
+    def reads(self, key: Key) -> bool:
+        """Tell whether a partition is read."""
+        return key in self._readings
+
+    def poll(self, limit: int, timeout_s: float = 0) -> Batch:
+        """Return what was fetched, waiting for it, for the end or an error at most that long."""
+        deadline_s = stopwatch_s() + timeout_s if timeout_s else 0
+        while True:
+            batch = self._polled(limit)
+            came = len(batch.offsets) or batch.ends or batch.error
+            if came or not timeout_s or (now_s := stopwatch_s()) >= deadline_s:
+                return batch
+            pause_until(min(deadline_s, now_s + LOOK_EVERY_S))
+
+    def _polled(self, limit: int) -> Batch:
+        """Return what is there; errors of a partition end the poll as a whole."""
         kept = self._kept
         taken = [kept.popleft() for _ in range(min(limit, len(kept)))]
         error = "; ".join(self._errors) or None
         self._errors.clear()
-        spans: list[tuple[Key, int]] = []
-        for key, *_ in taken:
-            if spans and spans[-1][0] == key:
-                spans[-1] = (key, spans[-1][1] + 1)
-            else:
-                spans.append((key, 1))
         return Batch(
-            spans=spans,
+            spans=[(key, len([*those])) for key, those in groupby(taken, itemgetter(0))],
             offsets=np.array([record[1] for record in taken], np.int64),
-            values=_values([record[2] for record in taken]),
+            values=np.array([-1 if record[2] is None else record[2] for record in taken], np.int64),
             leader_epochs=np.array([record[3] for record in taken], np.int32),
             ends={
                 key: each.end
                 for key, each in self._readings.items()
-                if each.end is not None and not kept
+                if each.end is not None and each.end <= each.position and not kept
             },
             error=error,
             damage=np.array([record[4] for record in taken], np.int8),
@@ -88,28 +130,21 @@ class Consumer:
         raise AssertionError("no transaction is simulated")
 
     def close(self) -> None:
-        """Nothing: whoever makes the next consumer of the thread ends this one.
-
-        The crew closes clients from a thread aside, which virtual time knows nothing of.
-        """
+        """Have its machine end."""
+        self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
         """Begin."""
-        return [*self._work(now), _timer("refresh", REFRESH_NS)]
+        return [*self._work(now), timer("refresh", REFRESH_NS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
         """Take an event."""
         match event:
             case Answered(request=number, message=message):
-                asked = self._asked.pop(number)
-                if asked is None:
-                    self._leaders.told(now, message)
-                else:
-                    del self._busy[asked[0]]
-                    self._fetched(now, asked[1], message)
+                self._questions.answered(now, number, message)
             case Fired(timer="refresh"):
                 # A paused leader does not answer, and so cannot say that it leads no more.
-                return [*self._refresh(now), *self._work(now), _timer("refresh", REFRESH_NS)]
+                return [*self.refreshed(now), *self._work(now), timer("refresh", REFRESH_NS)]
             case Fired():
                 pass
             case _:
@@ -134,16 +169,14 @@ class Consumer:
         for leader_id, positions in wanted.items():
             out.append(self._fetch(leader_id, positions))
         if rests:
-            out += self._refresh(now)
+            out += self.refreshed(now)
         if rests or len(self._kept) >= KEPT_RECORDS:
-            out.append(_timer(WORK, BACKOFF_NS))
+            out.append(timer(WORK, BACKOFF_NS))
         return out
 
-    def _refresh(self, now: int) -> list[Request]:
-        if not self._leaders.outdated(now):
-            return []
-        to, question = self._leaders.question()
-        return [self._request(to, question, None, 1000 * MS)]
+    def refreshed(self, now: int) -> list[Request]:
+        """Ask who leads, if what is known is old."""
+        return self._leaders.refreshed(now, self._questions)
 
     def _fetch(self, leader: int, positions: dict[Key, int]) -> Request:
         partitions = []
@@ -164,18 +197,11 @@ class Consumer:
             min_bytes=MIN_BYTES,
             max_bytes=50 * MOST_BYTES,
         )
-        asked = self._request(leader, question, (leader, positions), FETCH_TIMEOUT_NS)
-        self._busy[leader] = asked.number
-        return asked
+        self._busy.add(leader)
+        return self._questions.ask(leader, question, partial(self._fetched, leader, positions))
 
-    def _request(
-        self, to: int, message: object, purpose: tuple[int, dict[Key, int]] | None, limit_ns: int
-    ) -> Request:
-        self._last += 1
-        self._asked[self._last] = purpose
-        return Request(number=self._last, to=to, message=message, timeout_ns=limit_ns)
-
-    def _fetched(self, now: int, positions: dict[Key, int], message: object) -> None:
+    def _fetched(self, leader: int, positions: dict[Key, int], now: int, message: object) -> None:
+        self._busy.remove(leader)
         if not isinstance(message, FetchResponse) or message.error_code is not ErrorCode.none:
             for key in positions:
                 self._rest(now, key)
@@ -185,7 +211,10 @@ class Consumer:
             reading = self._readings.get(key)
             if reading is None or reading.position != positions.get(key):
                 continue  # It was assigned anew meanwhile.
-            if each.error_code is ErrorCode.offset_out_of_range:
+            if each.error_code is ErrorCode.offset_out_of_range and self._restarts:
+                reading.position = 0
+                self._rest(now, key)
+            elif each.error_code is ErrorCode.offset_out_of_range:
                 reading.stopped = True
                 self._errors.append(
                     f"{each.topic}-{each.partition}: _AUTO_OFFSET_RESET: fetch offset"
@@ -200,22 +229,10 @@ class Consumer:
     def _keep(self, key: Key, reading: _Reading, data: bytes) -> None:
         if not data:
             return
-        self._kept.extend(
-            (key, *record) for record in fetched_records(data, offset=reading.position)
-        )
-        behind = end_of(data)
-        if behind is not None:
-            reading.position = max(reading.position, behind)
+        records, reading.position = fetched_records(data, offset=reading.position)
+        self._kept.extend((key, *record) for record in records)
 
     def _rest(self, now: int, key: Key) -> None:
         self._leaders.forget(key)
         if (reading := self._readings.get(key)) is not None:
             reading.rests_until_ns = now + BACKOFF_NS
-
-
-def _timer(name: str, after_ns: int) -> SetTimer:
-    return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
-
-
-def _values(values: Sequence[int | None]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return np.array([-1 if value is None else value for value in values], np.int64)

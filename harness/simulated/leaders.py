@@ -1,16 +1,21 @@
 """Who leads what, as a simulated client was told: its metadata, asked for and kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.machine import Request
 from cluster.reference.messages.clients import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
+from harness.simulated.asking import MS, Questions
 from workloads.protocol import Key
 
 REFRESH_NS = 2_000_000_000
 """So old may metadata be, as the real clients' (`topic.metadata.refresh.interval.ms`)."""
+_LIMIT_NS = 1000 * MS
 
 
 class Leaders:
@@ -28,7 +33,13 @@ class Leaders:
         self._turn = first
         self._of: dict[Key, tuple[int, int]] = {}
         self._told_ns: int | None = None
-        self.asking = False
+        self._counts: dict[str, int] = {}
+        self._asking = False
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """How many partitions topics have, as far as that was told."""
+        return self._counts
 
     def of(self, key: Key) -> tuple[int, int] | None:
         """Return the leader and its epoch, None if nobody is known."""
@@ -39,29 +50,29 @@ class Leaders:
         self._of.pop(key, None)
         self._told_ns = None
 
-    def outdated(self, now_ns: int) -> bool:
-        """Tell whether they should be asked for."""
-        return not self.asking and (self._told_ns is None or now_ns - self._told_ns > REFRESH_NS)
-
-    def question(self) -> tuple[int, MetadataRequest]:
-        """Return whom to ask, and what; each broker in turn."""
-        self.asking = True
-        self._turn += 1
-        return self._brokers[self._turn % len(self._brokers)], self._question
+    def refreshed(self, now_ns: int, questions: Questions) -> list[Request]:
+        """Ask for them if what is known is old; each broker in turn."""
+        old = self._told_ns is None or now_ns - self._told_ns > REFRESH_NS
+        if self._asking or not old:
+            return []
+        self._asking = True
+        return [questions.ask(self.someone(), self._question, self._take, _LIMIT_NS)]
 
     def someone(self) -> int:
         """Return a broker for questions that any can answer; the next one each time."""
         self._turn += 1
         return self._brokers[self._turn % len(self._brokers)]
 
-    def told(self, now_ns: int, answer: object) -> None:
+    def _take(self, now_ns: int, answer: object) -> None:
         """Take an answer; an older epoch than one that is known is nobody's leader any more."""
-        self.asking = False
+        self._asking = False
         if not isinstance(answer, MetadataResponse):
             self._told_ns = None
             return
         self._told_ns = now_ns
         for topic in answer.topics:
+            if topic.error_code is ErrorCode.none:
+                self._counts[str(topic.name)] = len(topic.partitions)
             for each in topic.partitions:
                 key = (str(topic.name), each.partition_index)
                 known = self._of.get(key)

@@ -8,45 +8,35 @@ knows costs the lane its producer id, as the real clients bump their epoch (KIP-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from kio.schema.errors import ErrorCode
 from msgspec import Struct
 
-from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
+from cluster.reference.machine import Answered, Effect, Event, Fired, timer
 from cluster.reference.messages.clients import InitProducerIdRequest, InitProducerIdResponse
 from cluster.reference.messages.data import (
-    ProducedPartition,
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
 )
+from harness.simulated.asking import BACKOFF_NS, MS, Questions
 from harness.simulated.encoding import record_batch
 from harness.simulated.leaders import Leaders
+from results.record.clock import pause_until, stopwatch_s
+from results.record.contents import message_payload
 from results.record.plan import Plan
+from results.record.runtime import new_event
 from results.record.terms import Outcome
 from workloads.protocol import Key, Send, SendResult
 
-MS = 1_000_000
-WORK = "work"
-BACKOFF_NS = 100 * MS
-SOCKET_TIMEOUT_NS = 10_000 * MS
-"""As the real clients' (`socket.timeout.ms`)."""
 MOST_BYTES = 900_000
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _EPOCH_MS = 1_700_000_000_000
 """Time stamps of records begin here: any moment would do, and it must be the same in every run."""
 _TIMED_OUT = "_MSG_TIMED_OUT: Local: Message timed out"
 
-RETRIABLE = frozenset({
-    ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available,
-    ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id,
-    ErrorCode.request_timed_out, ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append, ErrorCode.kafka_storage_error,
-    ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch, ErrorCode.network_exception,
-    ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available,
-})  # fmt: skip
-"""After these the same batch is sent again."""
 REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
@@ -65,7 +55,6 @@ class _Entry(Struct, eq=False, kw_only=True):
 class _Flight(Struct, eq=False, kw_only=True):
     entries: list[_Entry]
     data: bytes
-    count: int
     tries: int = 0
     asked: bool = False
 
@@ -84,13 +73,18 @@ class _Lane:
 
 
 class Producer:
-    """The machine.
+    """The machine; implements `workloads.protocol.LoneSender`: results come at once.
 
     Args:
         plan: Decides acks, idempotence, retries and limits.
         leaders: Who leads.
         wake: Has `Fired(timer=WORK)` come at once; for what comes from outside.
         clock: Returns virtual time: what the record's times are.
+        lone: Whether it is made for a few sends: their messages are nothing but a value and its
+            name, and it serves until a report comes.
+
+    Attributes:
+        end: Ends its machine.
     """
 
     def __init__(
@@ -100,42 +94,65 @@ class Producer:
         *,
         wake: Callable[[], None],
         clock: Callable[[], int],
+        lone: bool = False,
     ) -> None:
         self._plan, self._leaders, self._wake, self._clock = plan, leaders, wake, clock
         self._acks = _ACKS[plan.acks]
         self._delivery_ns = round(plan.delivery_timeout_s * 1000) * MS
         self._linger_ns = round(plan.linger_ms * MS)
         self._idempotent, self._payload_bytes = plan.idempotent, plan.payload_bytes
+        self._payload = message_payload if lone else None
+        self._came = new_event() if lone else None
         self._lanes = {key: _Lane(key, f"linger-{key}") for key in plan.topic_partitions}
-        self._asked: dict[int, _Lane | None] = {}
-        self._last = 0
-        self.waiting = 0
+        self._questions = Questions()
+        self._waiting = 0
+        self.fatal = False
+        self.end: Callable[[], None] = lambda: None
 
     def send(self, op: Send, done: Done) -> None:
         """Take an op; its result comes later."""
         lane = self._lanes[op.key]
         deadline_ns = self._clock() + self._delivery_ns
         lane.waiting.append(_Entry(values=op.values.tolist(), deadline_ns=deadline_ns, done=done))
-        self.waiting += len(op.values)
+        self._waiting += len(op.values)
         if lane.flight is None:
             self._wake()
 
+    def serve(self, timeout_s: float) -> None:
+        """Let virtual time pass."""
+        if self._came is not None:
+            self._came.wait(timeout_s)
+            self._came.clear()
+        elif timeout_s > 0:
+            pause_until(stopwatch_s() + timeout_s)
+
+    def waiting(self) -> int:
+        """Return how many messages have no report yet."""
+        return self._waiting
+
+    def check_reachable(self, topic: str, *, timeout_s: float) -> None:
+        """Ask nothing: an op's messages are one batch, whenever their leader is found."""
+
+    def close(self) -> None:
+        """Have its machine end; of messages without a report none will come."""
+        self.end()
+
     def start(self, now: int) -> Sequence[Effect]:
         """Begin; there is nothing to do yet."""
-        return [*self._metadata(now), _timer("expire", 1000 * MS)]
+        return [*self._leaders.refreshed(now, self._questions), timer("expire", 1000 * MS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
         """Take an event."""
         out: list[Effect] = []
         match event:
             case Fired(timer="expire"):
-                out.append(_timer("expire", 250 * MS))
+                out.append(timer("expire", 250 * MS))
                 self._expire()
                 self._work(now, out)
             case Fired():
                 self._work(now, out)
             case Answered(request=number, message=message):
-                self._answered(now, number, message)
+                self._questions.answered(now, number, message)
                 self._work(now, out)
             case _:
                 pass
@@ -148,14 +165,14 @@ class Producer:
                 self._fill(lane, now, out)
                 flight = lane.flight
             if flight is not None and not flight.asked:
-                self._put_out(lane, now, out)
+                self._put_out(lane, flight, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
         """Make a batch of what waits, once the first of it has waited for the linger."""
         oldest_ns = lane.waiting[0].deadline_ns - self._delivery_ns
         left_ns = oldest_ns + self._linger_ns - self._clock()
         if left_ns > 0:
-            out.append(_timer(lane.linger, left_ns))
+            out.append(timer(lane.linger, left_ns))
             return
         if self._idempotent and lane.producer is None:
             self._ask_id(lane, now, out)
@@ -172,84 +189,62 @@ class Producer:
             payload_bytes=self._payload_bytes,
             producer=producer,
             at_ms=_EPOCH_MS + self._clock() // MS,
+            payload=self._payload,
         )
-        lane.flight = _Flight(entries=entries, data=data, count=len(values))
+        lane.flight = _Flight(entries=entries, data=data)
 
     def _ask_id(self, lane: _Lane, now: int, out: list[Effect]) -> None:
         if not lane.asks_id and lane.rests_until_ns <= now:
             lane.asks_id = True
-            self._ask(lane, self._leaders.someone(), InitProducerIdRequest(), out)
+            taker = partial(self._take_id, lane)
+            out.append(self._questions.ask(self._leaders.someone(), InitProducerIdRequest(), taker))
 
-    def _put_out(self, lane: _Lane, now: int, out: list[Effect]) -> None:
-        flight, leader = lane.flight, self._leaders.of(lane.key)
-        assert flight is not None, "there is a batch to be sent"
+    def _put_out(self, lane: _Lane, flight: _Flight, now: int, out: list[Effect]) -> None:
+        leader = self._leaders.of(lane.key)
         if lane.rests_until_ns > now:
             return
         if leader is None:
-            out += self._metadata(now)
+            out += self._leaders.refreshed(now, self._questions)
             return
         topic, partition = lane.key
         records = ProducePartition(topic=topic, partition=partition, records=flight.data)
         flight.asked, flight.tries = True, flight.tries + 1
         request = ProduceRequest(acks=self._acks, timeout_ms=10_000, partitions=(records,))
-        self._ask(lane, leader[0], request, out)
+        out.append(self._questions.ask(leader[0], request, partial(self._produced, lane, flight)))
         if self._acks == 0:
-            self._succeed(lane, -1)
-
-    def _ask(self, lane: _Lane | None, to: int, message: object, out: list[Effect]) -> None:
-        self._last += 1
-        self._asked[self._last] = lane
-        out.append(Request(number=self._last, to=to, message=message, timeout_ns=SOCKET_TIMEOUT_NS))
-
-    def _metadata(self, now: int) -> list[Effect]:
-        out: list[Effect] = []
-        if self._leaders.outdated(now):
-            to, question = self._leaders.question()
-            self._last += 1
-            self._asked[self._last] = None
-            out.append(Request(number=self._last, to=to, message=question, timeout_ns=1000 * MS))
-        return out
-
-    def _answered(self, now: int, number: int, message: object) -> None:
-        if number not in self._asked:
-            return  # Of a batch that was given up.
-        lane = self._asked.pop(number)
-        if lane is None:
-            self._leaders.told(now, message)
-        elif lane.asks_id:
-            lane.asks_id = False
-            self._take_id(lane, now, message)
-        elif lane.flight is not None and lane.flight.asked and self._acks != 0:
-            produced = message.partitions[0] if isinstance(message, ProduceResponse) else None
-            self._produced(lane, now, produced)
+            self._succeed(lane, flight, -1)
 
     def _take_id(self, lane: _Lane, now: int, message: object) -> None:
+        lane.asks_id = False
         if isinstance(message, InitProducerIdResponse) and message.error_code is ErrorCode.none:
             lane.producer, lane.sequence = (message.producer_id, message.producer_epoch), 0
         else:
             lane.rests_until_ns = now + BACKOFF_NS
 
-    def _produced(self, lane: _Lane, now: int, produced: ProducedPartition | None) -> None:
-        assert lane.flight is not None, "it was in flight"
+    def _produced(self, lane: _Lane, flight: _Flight, now: int, message: object) -> None:
+        if lane.flight is not flight:
+            return  # It was given up, or nobody wanted to know.
+        produced = message.partitions[0] if isinstance(message, ProduceResponse) else None
         error = produced.error_code if produced else ErrorCode.network_exception
         if error is ErrorCode.none and produced is not None:
-            self._succeed(lane, produced.base_offset)
+            self._succeed(lane, flight, produced.base_offset)
         elif error is ErrorCode.duplicate_sequence_number:
-            self._succeed(lane, -1)  # It is there, and nobody knows where any more.
-        elif error in RETRIABLE and self._may_retry(lane.flight):
-            lane.flight.asked = False
+            self._succeed(lane, flight, -1)  # It is there, and nobody knows where any more.
+        elif self._may_retry(flight, error):
+            flight.asked = False
             lane.rests_until_ns = now + BACKOFF_NS
             self._leaders.forget(lane.key)
         else:
-            self._fail(lane, error)
+            self._fail(lane, flight, error)
 
-    def _may_retry(self, flight: _Flight) -> bool:
+    def _may_retry(self, flight: _Flight, error: ErrorCode) -> bool:
+        """Tell whether the same batch is sent again."""
+        if not error.retriable or error in REFUSED_BEFORE_THE_APPEND:
+            return False
         return self._plan.retries is None or flight.tries <= self._plan.retries
 
-    def _succeed(self, lane: _Lane, base_offset: int) -> None:
-        flight, lane.flight = lane.flight, None
-        assert flight is not None, "it was in flight"
-        known = base_offset >= 0
+    def _succeed(self, lane: _Lane, flight: _Flight, base_offset: int) -> None:
+        lane.flight, known = None, base_offset >= 0
         for entry in flight.entries:
             count = len(entry.values)
             if known:
@@ -259,46 +254,38 @@ class Producer:
                 offsets = np.full(count, -1, dtype=np.int64)
             self._end(entry, SendResult(offsets=offsets))
 
-    def _fail(self, lane: _Lane, error: ErrorCode) -> None:
-        flight, lane.flight = lane.flight, None
-        assert flight is not None, "it was in flight"
+    def _fail(self, lane: _Lane, flight: _Flight, error: ErrorCode) -> None:
         definite = flight.tries == 1 and (
             error in REFUSED_BEFORE_THE_APPEND
             or (self._plan.retries == 0 and error is ErrorCode.not_enough_replicas)
         )
         outcome = Outcome.FAIL if definite else Outcome.INFO
-        lane.producer = None
-        for entry in flight.entries:
-            self._end(entry, _failure(entry, outcome, f"{error.name.upper()}: from the broker"))
+        lane.flight = lane.producer = None
+        self._lose(flight.entries, outcome, f"{error.name.upper()}: from the broker")
 
     def _expire(self) -> None:
         """End what took too long; of what was sent nobody knows whether it will be written."""
         now_ns = self._clock()
         for lane in self._lanes.values():
             while lane.waiting and lane.waiting[0].deadline_ns <= now_ns:
-                entry = lane.waiting.popleft()
-                self._end(entry, _failure(entry, Outcome.INFO, _TIMED_OUT))
+                self._lose([lane.waiting.popleft()], Outcome.INFO, _TIMED_OUT)
             flight = lane.flight
             if flight is not None and flight.entries[0].deadline_ns <= now_ns:
                 lane.flight = lane.producer = None
-                lane.asks_id = False
-                self._asked = {at: each for at, each in self._asked.items() if each is not lane}
-                for entry in flight.entries:
-                    self._end(entry, _failure(entry, Outcome.INFO, _TIMED_OUT))
+                self._lose(flight.entries, Outcome.INFO, _TIMED_OUT)
+
+    def _lose(self, entries: Sequence[_Entry], outcome: Outcome, error: str) -> None:
+        for entry in entries:
+            count = len(entry.values)
+            result = SendResult(
+                offsets=np.full(count, -1, dtype=np.int64),
+                outcomes=[outcome] * count,
+                errors=[error] * count,
+            )
+            self._end(entry, result)
 
     def _end(self, entry: _Entry, result: SendResult) -> None:
-        self.waiting -= len(entry.values)
+        self._waiting -= len(entry.values)
         entry.done(result)
-
-
-def _failure(entry: _Entry, outcome: Outcome, error: str) -> SendResult:
-    count = len(entry.values)
-    return SendResult(
-        offsets=np.full(count, -1, dtype=np.int64),
-        outcomes=[outcome] * count,
-        errors=[error] * count,
-    )
-
-
-def _timer(name: str, after_ns: int) -> SetTimer:
-    return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
+        if self._came is not None:
+            self._came.set()

@@ -1,68 +1,36 @@
-"""One worker's crew in virtual time: `workloads.worker` without its process."""
+"""A worker in virtual time, and the machines that its clients live on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from cluster.reference.machine import Effect, Machine
-from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.nodes import node_id
+from cluster.reference.machine import Machine
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
-from harness.simulated.clock import VirtualClock
+from cluster.reference.simulator.tasks import VirtualTask
+from harness.simulated.asking import WORK
 from harness.simulated.consumer import Consumer
 from harness.simulated.leaders import Leaders
-from harness.simulated.producer import WORK, Done, Producer
+from harness.simulated.member import MemberMachine, SimulatedGroupClient
+from harness.simulated.membership import GroupSettings
+from harness.simulated.producer import Producer
+from results.record.clock import RunClock, stopwatch_s
+from results.record.identities import group_of
 from results.record.plan import Plan
-from results.record.terms import Phase
-from results.record.topics import CreatedTopic
-from workloads.crew import Clients, Crew
-from workloads.log import LogGenerator
-from workloads.pacing import Arrivals
-from workloads.protocol import Reader, Send
-from workloads.recorder import Recorder
+from results.record.runtime import start
+from workloads.crew import Clients
+from workloads.fleet import Told
+from workloads.member import GroupClient, GroupMember
+from workloads.protocol import Reader
+from workloads.worker import Command, Surroundings, Worker, WorkerConfig, command_of
 
-MS = 1_000_000
-TICK_NS = 20 * MS
-BUSY_NS = 2 * MS
-"""Without a rate: how long a process that found nothing waits."""
-FLUSH_NS = 500 * MS
+M = TypeVar("M", bound=Machine)
+FLUSH_S = 0.5
+"""These are killed only at a deadline, and a flush costs as much as a hundred messages."""
 MOST_MACHINES = 1_000_000
 """Of each that makes clients."""
-
-
-class _NoFiles:
-    """A client's machine keeps nothing."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"a client wants to write {effect}")
-
-
-@dataclass(slots=True, eq=False)
-class _Door:
-    """How calls from outside reach a machine that is made later."""
-
-    host: Host | None = None
-
-    def wake(self) -> None:
-        if self.host is not None and self.host.process is not None:
-            self.host.process.wake(WORK)
-
-
-class _Sender:
-    """The producer as its crew sees it: results come at once, in virtual time."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self.fatal = False
-
-    def send(self, op: Send, done: Done) -> None:
-        self._producer.send(op, done)
-
-    def serve(self, timeout_s: float) -> None:
-        """Nothing waits: time passes elsewhere."""
-
-    def waiting(self) -> int:
-        return self._producer.waiting
 
 
 class ClientHosts:
@@ -80,126 +48,146 @@ class ClientHosts:
     ) -> None:
         self._simulation, self._plan, self._brokers = simulation, plan, brokers
         self._first, self._made = first * MOST_MACHINES, 0
-        self._readers: dict[int, Host] = {}
+        self._there: dict[int, Host] = {}
 
-    def producer(self) -> Producer:
-        """Start a producer on a machine of its own."""
-        door = _Door()
+    def producer(self, *, lone: bool = False) -> Producer:
+        """Start a producer, which ends when it is closed."""
         plan, agenda = self._plan, self._simulation.agenda
-        made = Producer(plan, self._leaders(), wake=door.wake, clock=lambda: agenda.now)
-        door.host = self._start(made)
+
+        def make(wake: Callable[[], None]) -> Producer:
+            leaders = self._leaders()
+            return Producer(plan, leaders, wake=wake, clock=lambda: agenda.now, lone=lone)
+
+        made, host = self.start(make)
+        made.end = partial(self.end, host)
         return made
 
-    def consumer(self, process: int) -> Consumer:
-        """Start the consumer of a process; the thread's one before it ends."""
-        thread = process % self._plan.concurrency
-        if (before := self._readers.pop(thread, None)) is not None:
-            self.end(before)
-        door = _Door()
-        made = Consumer(self._leaders(), wake=door.wake)
-        self._readers[thread] = door.host = self._start(made)
+    def reader(self, process: int) -> Consumer:
+        """Start a consumer, which ends when it is closed."""
+        del process
+        made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
+        made.end = partial(self.end, host)
         return made
 
-    def lone_consumer(self) -> tuple[Consumer, Host]:
-        """Start a consumer of nobody's thread; whoever asks for it ends it."""
-        door = _Door()
-        made = Consumer(self._leaders(), wake=door.wake)
-        door.host = self._start(made)
-        return made, door.host
+    def member(self, process: int, group: str) -> GroupClient:
+        """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
+        settings = GroupSettings.of(self._plan, process, group)
+        machine, host = self.start(
+            lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
+        )
+        return SimulatedGroupClient(machine, end=partial(self.end, host))
 
-    def start(self, machine: Machine) -> Host:
-        """Start another sort of client."""
-        return self._start(machine)
+    def start(self, make: Callable[[Callable[[], None]], M]) -> tuple[M, Host]:
+        """Start a client on a machine of its own.
+
+        Args:
+            make: Makes it, given what wakes it from outside.
+        """
+        number = self._made + 1
+        host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
+
+        def wake() -> None:
+            if host.process is not None:
+                host.process.wake(WORK)
+
+        made = make(wake)
+        self._made = number
+        self._there[host.id] = host
+        host.start()
+        return made, host
 
     def end(self, host: Host) -> None:
-        """End a client."""
-        host.kill()
-        del self._simulation.hosts[host.id]
+        """End a client. Idempotent."""
+        if self._there.pop(host.id, None) is not None:
+            host.kill()
+            del self._simulation.hosts[host.id]
+
+    def end_all(self) -> None:
+        """End all clients that there are, as a process takes its clients along."""
+        for host in list(self._there.values()):
+            self.end(host)
 
     def _leaders(self) -> Leaders:
         return Leaders(self._plan.topic_names, self._brokers, first=self._made)
 
-    def _start(self, machine: Machine) -> Host:
-        self._made += 1
-
-        def boot(_disk: SimulatedDisk) -> Booted:
-            return Booted(machine=machine, storage=_NoFiles())
-
-        host = self._simulation.add(-(self._first + self._made), boot)
-        host.start()
-        return host
-
 
 class SimulatedWorker:
-    """The crew of one worker, driven by virtual time.
+    """A worker as a task of virtual time; implements `workloads.fleet.FleetWorker`.
 
     Args:
-        plan: Of the run.
-        number: Which worker.
-        topics: As created.
-        hosts: Where its clients live.
-        simulation: Virtual time.
-        live: The folder of the live streams.
+        config: What it is told.
+        folder: Where words would go; it has none.
+        simulation: Where its clients live.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        number: int,
-        *,
-        topics: Sequence[CreatedTopic],
-        hosts: ClientHosts,
-        simulation: Simulation,
-        live: Path,
-    ) -> None:
-        self._plan, self._agenda = plan, simulation.agenda
-        self._clock = VirtualClock(agenda=simulation.agenda)
-        self._recorder = Recorder(
-            live, f"worker-{number}", worker=number, topics=topics, acks=plan.acks
+    def __init__(self, config: WorkerConfig, folder: Path, *, simulation: Simulation) -> None:
+        self.number, self.stopping = config.worker, False
+        self.log = folder / f"worker-{self.number}.log"
+        self.told = Told()
+        self._orders: list[Command] = []
+        self._ready = False
+        self._hosts = ClientHosts(
+            simulation, config.plan, numbers_of(config.bootstrap), first=config.worker
         )
-        reader: Callable[[int], Reader] = hosts.consumer
-        self.crew = Crew(
-            range(number, plan.concurrency, plan.crews),
-            concurrency=plan.concurrency,
-            worker=number,
-            generator=LogGenerator(plan, worker=number, workers=plan.crews),
-            clients=Clients(reader=reader, sender=lambda: _Sender(hosts.producer())),
-            recorder=self._recorder,
-            clock=self._clock,
-        )
-        self.phase = Phase.WARMUP
-        self._arrivals = Arrivals(plan.rate / plan.crews, start_ns=self._clock.now_ns())
-        self._flush_at_ns = 0
-        self._working = True
-        self._tick()
+        around = Surroundings(clients=self._clients, say=self._hear, flush_s=FLUSH_S)
+        work = partial(self._work, Worker(config, self, around))
+        task = start(work, f"worker-{self.number}")
+        assert isinstance(task, VirtualTask), "it is one of virtual time"
+        self._task = task
 
-    def stop(self) -> None:
-        """Start no further op."""
-        self._working = False
-        self._arrivals.give_up()
+    def commands(self) -> list[Command]:
+        """Return what came since the last call."""
+        came, self._orders = self._orders, []
+        return came
 
-    def close(self) -> None:
-        """End the record: what is in flight stays open in it."""
-        self._recorder.arrived(self._arrivals.closed())
-        self._recorder.close()
+    def is_ready(self) -> bool:
+        """Tell whether it is at work."""
+        return self._ready
 
-    def _tick(self) -> None:
-        if not self._working:
-            return
-        now_ns = self._agenda.now
-        self._arrivals.offer(now_ns, self.phase)
-        for _ in range(self.crew.free):
-            if not self._arrivals.take(now_ns, self.phase):
-                break
-            self.crew.invoke(self.phase)
-        self.crew.serve(0)
-        if now_ns >= self._flush_at_ns:
-            self._flush_at_ns = now_ns + FLUSH_NS
-            self._recorder.arrived(self._arrivals.closed(now_ns))
-            self._recorder.flush()
-        self._agenda.at(self._next_ns(now_ns), self._tick)
+    def ended(self) -> bool:
+        """Tell whether it is gone."""
+        return self._task.is_over()
 
-    def _next_ns(self, now_ns: int) -> int:
-        if self._plan.rate == 0:
-            return now_ns + BUSY_NS
-        return min(now_ns + TICK_NS, max(now_ns + 1, self._arrivals.next_ns()))
+    def obituary(self) -> str:
+        """Say of what it ended; what one of them raises ends the simulation before."""
+        return f"worker {self.number} ended by itself"
+
+    def tell(self, command: dict[str, object]) -> None:
+        """Hand it a command."""
+        self._orders.append(command_of(command))
+
+    def end(self, deadline_s: float) -> bool:
+        """Wait for its end; kill it at the deadline, and tell whether it ended by itself."""
+        by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
+        if not by_itself:
+            self._task.kill()
+            self._task.join()
+        return by_itself
+
+    def _work(self, worker: Worker) -> None:
+        try:
+            worker.run()
+        finally:  # Nothing that its clients have begun is ended first: a process just ends.
+            self._hosts.end_all()
+
+    def _hear(self, line: dict[str, object]) -> None:
+        if "ready" in line:
+            self._ready = True
+        else:
+            self.told.note(line)
+
+    def _clients(self, config: WorkerConfig, clock: RunClock) -> Clients:
+        plan, workers, hosts = config.plan, config.workers, self._hosts
+
+        def reader(process: int) -> Reader:
+            group = group_of(process % plan.concurrency, plan, workers=workers)
+            if group is None:
+                return hosts.reader(process)
+            return GroupMember(hosts.member(process, group), group=group, clock=clock)
+
+        return Clients(reader=reader, sender=hosts.producer)
+
+
+def numbers_of(bootstrap: str) -> list[int]:
+    """Return the ids of the brokers of `n1:9092,n2:9092`."""
+    return [node_id(each.partition(":")[0]) for each in bootstrap.split(",")]

@@ -25,7 +25,6 @@ from harness.judgement import choose_engine
 from harness.scenarios.telling import compare_with_story
 from harness.suites.lines import ALONE, END, ENGINE, PAGE, Words
 from results.index.reading import read_run
-from results.page.headline import ALLOWED
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
@@ -35,6 +34,7 @@ from results.record.verdict import Verdict
 from results.report import write_report
 from results.store import RunInUseError, lock_run
 from results.verdict_json import read_verdict, write_verdict
+from results.wording.headline import ALLOWED
 
 AUTO = "auto"
 RETRY_S = 2.0

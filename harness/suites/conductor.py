@@ -6,9 +6,10 @@ with this one.
 """
 
 import queue
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from harness.suites.choosing import estimate_s, next_item
@@ -32,7 +33,6 @@ from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasP
 from harness.suites.repeats import measured, owed
 from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
-from results.page.headline import ALLOWED, headline
 from results.record.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
@@ -40,6 +40,7 @@ from results.record.paths import RunPaths
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.verdict_json import read_verdict
+from results.wording.headline import ALLOWED, headline
 
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"
@@ -80,7 +81,10 @@ class Conductor:
     _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
     _plays: dict[int, Play] = field(default_factory=dict)
     _places: dict[int, str] = field(default_factory=dict)
-    _finish: threading.Event = field(default_factory=threading.Event)
+    _finishes: bool = False
+    """Set by a signal's handler, which must take no lock."""
+    _asked: Iterator[int] = field(default_factory=partial(count, 1))
+    """How often it was; a handler may interrupt another one between any two steps."""
     _deaths: dict[int, int] = field(default_factory=dict)
     _told_of_repeats: set[str] = field(default_factory=set)
 
@@ -104,10 +108,11 @@ class Conductor:
 
     def finish(self) -> None:
         """Start no more runs; those under way come to their end. The second time, they end now."""
-        if self._finish.is_set():
+        asked = next(self._asked)
+        self._finishes = True
+        if asked > 1:
             for play in list(self._plays.values()):
                 play.interrupt()
-        self._finish.set()
 
     def lead(self) -> None:
         """Lead the night to its end.
@@ -123,7 +128,7 @@ class Conductor:
             while self._step():
                 pass
             left = self.state.having(Phase.WAITING)
-            if left and self._finish.is_set():
+            if left and self._finishes:
                 self.write(Stopped(sentence=INTERRUPTED))
             else:
                 lines = [LeftOut(item=each.number, sentence=self._no_time(each)) for each in left]
@@ -163,7 +168,7 @@ class Conductor:
         return self.slots.free([play.part() for play in self._plays.values()])
 
     def _start_next(self) -> bool:
-        if self._finish.is_set():
+        if self._finishes:
             return False
         taken = {self._places[number] for number in self._plays if self._places[number]}
         for item in self.state.having(Phase.WAITING):

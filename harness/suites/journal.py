@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from results.page.inert import inert
 from results.record.atomic import append_synced, store_error
 from results.record.clock import unix_s
 from results.record.night import Why
 from results.record.reading import read_bytes
 from results.record.terms import Validity
+from results.wording.inert import inert
 
 RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
 """`<name>/<UTC time>-<seed>`, or none; whatever leads out of the store is none of ours."""

@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.repeats import uncounted
-from results.page.headline import ALLOWED
-from results.page.inert import inert
 from results.record.terms import Validity
+from results.wording.headline import ALLOWED
+from results.wording.inert import inert
 
 
 def junit_xml(state: NightState, causes: Sequence[Cause]) -> bytes:

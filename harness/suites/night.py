@@ -19,9 +19,9 @@ from harness.suites.journal import (
     Stopped,
     Unplayed,
 )
-from results.page.headline import ALLOWED
 from results.record.night import Why
 from results.record.terms import VALIDITY_RANK, Validity
+from results.wording.headline import ALLOWED
 
 
 class Phase(StrEnum):

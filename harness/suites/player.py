@@ -38,7 +38,8 @@ def main() -> None:
         with staging.played(begun=lambda paths: _begin(paths, night)) as played:
             # Whatever was written is on disk before anybody is told that it is there.
             os.sync()
-            at_s, main_s = main_phase_s(played.paths)
+            # Of virtual time nothing passes on the night's clock.
+            at_s, main_s = (0.0, 0.0) if played.plan.is_simulated else main_phase_s(played.paths)
             _tell(
                 run_id=played.paths.run_id,
                 ending=played.result.ending.value,

@@ -108,9 +108,9 @@ class EntryItem(pytest.Item):
         Raises:
             EntryFailed: It is not valid.
         """
-        from harness.suites.pytest_night import EntryFailed, night_of  # noqa: PLC0415 - as above
+        from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
 
-        outcome = night_of(self).outcome(self.name)
+        outcome = self._night().outcome(self.name)
         for name, value in outcome.properties:
             self.user_properties.append((name, value))
         if outcome.skipped:
@@ -132,3 +132,21 @@ class EntryItem(pytest.Item):
         """Return what is said of it in reports."""
         # Of a name that the item's id ends with, pytest would print every `.` as `::`.
         return self.path, None, f"entry {self.name}"
+
+    def _night(self) -> PytestNight:
+        """Return the night of the item's suite, begun with the first item of it."""
+        from harness.suites.leading import Mode  # noqa: PLC0415 - as above
+        from harness.suites.pytest_night import PytestNight  # noqa: PLC0415 - as above
+
+        nights = self.config.stash[NIGHTS]
+        if self.path not in nights:
+            names = frozenset(
+                each.name for each in self.session.items
+                if isinstance(each, EntryItem) and each.path == self.path
+            )  # fmt: skip
+            mode = Mode.NEW if self.config.getoption("--logquake-new") else Mode.AUTO
+            store = Path(self.config.getoption("--logquake-store"))
+            night = PytestNight(self.path, store, mode, names)
+            night.start()
+            nights[self.path] = night
+        return nights[self.path]

@@ -16,9 +16,9 @@ from harness.suites.slots import slots
 from harness.suites.status import minutes
 from harness.suites.suite import Suite
 from results.index import open_index
-from results.page.plural import many
 from results.record.plan import Plan, PlanError
 from results.store import Store
+from results.wording.plural import many
 
 BY_DEFAULT = (
     "default: start, recovery, final reads, stop and judging as measured on 2 cores, beside warm-up"

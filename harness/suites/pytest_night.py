@@ -9,12 +9,11 @@ from harness.exit_codes import VALID
 from harness.suites.journal import Line
 from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import OVER, Item, NightState, Phase
-from harness.suites.plugin import NIGHTS, EntryItem
 from harness.suites.reports import causes_until, exit_code
 from harness.suites.webhook import post
-from results.page.inert import inert
 from results.record.terms import Validity
 from results.trust import closed_to_others
+from results.wording.inert import inert
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
@@ -151,22 +150,6 @@ class PytestNight:
     def _tell(self, _state: NightState, _line: Line) -> None:
         with self._changed:
             self._changed.notify_all()
-
-
-def night_of(item: EntryItem) -> PytestNight:
-    """Return the night of an item's suite, begun with the first item of it."""
-    nights = item.config.stash[NIGHTS]
-    if item.path not in nights:
-        names = frozenset(
-            each.name for each in item.session.items
-            if isinstance(each, EntryItem) and each.path == item.path
-        )  # fmt: skip
-        mode = Mode.NEW if item.config.getoption("--logquake-new") else Mode.AUTO
-        store = Path(item.config.getoption("--logquake-store"))
-        night = PytestNight(item.path, store, mode, names)
-        night.start()
-        nights[item.path] = night
-    return nights[item.path]
 
 
 def outcome_of(item: Item) -> Outcome:

@@ -17,11 +17,11 @@ from harness.suites.nights import NightFolder, is_led
 from harness.suites.repeats import uncounted
 from harness.suites.reports import states_until
 from harness.suites.summary import counts
-from results.page.inert import inert
 from results.print_table import STYLES
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import Validity
+from results.wording.inert import inert
 
 RECENT = 8
 DAY_S = 86_400.0

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.repeats import uncounted
-from results.page.headline import ALLOWED
-from results.page.inert import inert
-from results.page.plural import many
 from results.record.terms import Validity
 from results.repeats import RANGE
+from results.wording.headline import ALLOWED
+from results.wording.inert import inert
+from results.wording.plural import many
 
 _SIGNS = str.maketrans(
     {sign: f"\\{sign}" for sign in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}

@@ -8,8 +8,8 @@ import requests
 from harness.suites.causes import Cause
 from harness.suites.night import NightState
 from harness.suites.summary import counts
-from results.page.inert import inert
 from results.record.terms import Validity
+from results.wording.inert import inert
 
 VARIABLE = "LOGQUAKE_WEBHOOK"
 TIMEOUT_S = 10.0

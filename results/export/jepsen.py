@@ -23,12 +23,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from results.page.inert import inert
 from results.record.paths import RunPaths
 from results.record.terms import AssignmentKind, F, Isolation, Outcome
 from results.record.whole import written_whole
 from results.tables import read_table
 from results.timelines.operations import NONE, Ints
+from results.wording.inert import inert
 
 Entry = dict[str, Any]
 JSON_SUFFIXES = (".jsonl", ".json")

@@ -19,8 +19,6 @@ from typing import Any, Protocol
 
 import orjson
 
-from results.page.inert import inert
-from results.page.naming import Names, names_of
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
@@ -39,6 +37,8 @@ from results.timelines.operations import (
 )
 from results.timelines.spans import Span, Spans, fault_spans, leader_spans
 from results.verdict_json import read_verdict
+from results.wording.inert import inert
+from results.wording.naming import Names, names_of
 
 Event = dict[str, Any]
 _FAULTS, _LEADERS, _BROKERS, _CLIENTS = 1, 2, 3, 4

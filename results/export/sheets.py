@@ -67,9 +67,11 @@ def _rows(paths: RunPaths, name: str) -> Iterator[pa.Table]:
     if not path.exists():
         return
     try:
-        words = [each.name for each in TABLES[name] if pa.types.is_string(each.type)]
-        with open_parquet(path) as opened, pq.ParquetFile(opened, read_dictionary=words) as file:
-            for batch in file.iter_batches(_AT_ONCE):
+        with open_parquet(path) as opened:
+            there = set(pq.read_schema(opened).names)
+            texts = [each.name for each in TABLES[name] if pa.types.is_string(each.type)]
+            words = [each for each in texts if each in there]
+            for batch in pq.ParquetFile(opened, read_dictionary=words).iter_batches(_AT_ONCE):
                 part = as_texts(pa.Table.from_batches([batch]))
                 absent = [each for each in TABLES[name] if each.name not in part.column_names]
                 for each in absent:  # An early record.

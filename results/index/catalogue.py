@@ -25,10 +25,10 @@ from results.index.rows import (
     RunState,
     Seen,
 )
-from results.page.inert import inert
 from results.record.paths import RunPaths
 from results.repeats import Rate, Repeats, Trial, repeats_of
 from results.store import Store
+from results.wording.inert import inert
 
 FILE_NAME = ".index.sqlite"
 _BATCH = 100

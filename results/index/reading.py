@@ -15,10 +15,6 @@ from pathlib import Path
 
 from results.index.rows import Ending, RunRow, RunState
 from results.nights import read_night
-from results.page.headline import Headline, counting, headline, ranked_anomalies
-from results.page.inert import inert
-from results.page.naming import Names, said
-from results.page.reasons import heaviest_reason
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import INTERRUPTED, STOPPED_ON, Milestone, load_milestones
@@ -33,6 +29,10 @@ from results.signature import class_of, signature_of
 from results.store import is_alive
 from results.tables import RunTables
 from results.verdict_json import MAX_VERDICT_BYTES, read_verdict
+from results.wording.headline import Headline, counting, headline, ranked_anomalies
+from results.wording.inert import inert
+from results.wording.naming import Names, said
+from results.wording.reasons import heaviest_reason
 
 MAX_OPS_BYTES = 20_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600

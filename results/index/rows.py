@@ -44,7 +44,7 @@ class RunRow:
         seed: None where the plan cannot be read.
         state: How far it is.
         verdict: valid, unknown, invalid; empty where there is none.
-        tone: How it is coloured: as its page (`results.page.headline`), or `told`.
+        tone: How it is coloured: as its page (`results.wording.headline`), or `told`.
         verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
         judge: Who judged.
         sentence: The verdict in a sentence.

@@ -9,8 +9,7 @@ all that the record has about the witness, `witness.py` tells it as a story, `cl
 time around it (`moments.py`: as rows), `broker_logs.py` finds what brokers logged then, `breach.py`
 names the promise, and `recurrence.py` asks the index whether it was seen before.
 
-Ops and values have short names, which `naming.py` puts into sentences where they are printed.
-`glossary.py` has the words that explain terms.
+The words that page, terminal and index share are in `results/wording`.
 
 A scripted run is told by `story.py`: `scenes.py` has what each replica held at each step
 (`logs.py`: as runs of records), `changes.py` what became of it since the step before, `axis.py` and

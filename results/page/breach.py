@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from results.page.headline import Headline, broker_name
 from results.page.witness import isr_words
 from results.record.clock import seconds
 from results.record.verdict import Evidence, Verdict
 from results.signature import class_of
+from results.wording.headline import Headline, broker_name
 
 _TIMES = ("acknowledged_ns", "completed_ns", "complete_ns", "announced_observed_ns", "observed_ns",
           "later_observed_ns", "from_ns", "seen_ns")  # fmt: skip

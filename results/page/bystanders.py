@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from results.page.case import Case
 from results.page.cuts import LOSING, Told
-from results.page.faults import FaultLine
-from results.page.plural import many
 from results.record.clock import NS_PER_S
+from results.wording.faults import FaultLine
+from results.wording.plural import many
 
 _SETTLED_S = 10.0
 """A session ends so late after a fault began, and its effects so late after it ended."""

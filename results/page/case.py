@@ -24,7 +24,6 @@ _MAX_IDS = 12
 _MAX_VALUES = 4
 _OPS = ("op_id", "send_op_ids", "poll_op_ids", "previous_op_id", "earlier_op_id")
 _VALUES = ("value", "values", "earlier_value", "previous_value", "polled_values")
-_METADATA_LOG = "__cluster_metadata"
 
 Row = dict[str, Any]
 
@@ -217,8 +216,3 @@ def _held(
     if ours is None or offset < 0:
         return {}
     return holdings(tables, ours, offset, expected=members)
-
-
-def is_of_brokers(example: Example) -> bool:
-    """Tell whether an example is about a topic's partition, not about the controllers' log."""
-    return bool(example.topic) and example.topic != _METADATA_LOG

@@ -13,7 +13,6 @@ from results.page.scenes import Place
 from results.record.reading import open_file
 
 EPOCHS = "leader-epoch-checkpoint"
-QUORUM = "quorum-state"
 _OF_BROKERS = (
     "replication-offset-checkpoint",
     "recovery-point-offset-checkpoint",

@@ -10,11 +10,11 @@ from itertools import pairwise
 
 from results.page.broker_logs import LogLine
 from results.page.case import Case, Look, Row
-from results.page.faults import FaultLine
-from results.page.headline import broker_name
-from results.page.plural import many
 from results.page.timeline import BROKER_COLOURS, Bar, fitted
 from results.record.clock import NS_PER_S
+from results.wording.faults import FaultLine
+from results.wording.headline import broker_name
+from results.wording.plural import many
 
 WIDTH, LEFT, RIGHT = 1000, 118, 12
 LANE, CHART, GAP = 20, 54, 6

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from results.page.case import Case, Look, Row
-from results.page.faults import TAKERS, FaultLine
 from results.record.clock import NS_PER_S, seconds
+from results.wording.faults import TAKERS, FaultLine
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from results.page.case import Reign
-from results.page.headline import broker_name
 from results.page.witness import Kind, Told
 from results.record.clock import seconds
 from results.record.verdict import Evidence, Example
+from results.wording.headline import broker_name
 
 _LEADERS = ("leader", "broker")
 _EPOCHS = ("leader_epoch_then", "leader_epoch", "epoch")

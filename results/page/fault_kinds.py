@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from results.page.faults import FaultLine
+from results.wording.faults import FaultLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.page.inert import inert
 from results.record.paths import RunPaths
+from results.wording.inert import inert
 
 MAX_FILES = 200
 _UNLISTED = {"lock", "live"}

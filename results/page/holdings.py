@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from results.page.inert import shortened
 from results.record.paths import RunPaths
 from results.record.reading import parse_json, read_bytes
 from results.tables import RunTables
+from results.wording.inert import shortened
 
 CRASH, FINAL = "crash", "final"
 AT_THE_END = (FINAL, CRASH)

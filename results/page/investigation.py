@@ -10,9 +10,6 @@ from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
 from results.page.cuts import Logged
 from results.page.dated import dated
-from results.page.faults import FaultLine, fault_lines
-from results.page.headline import Headline, headline
-from results.page.naming import Names
 from results.page.recurrence import Recurrence, recurrence
 from results.page.witness import Told, witness_story
 from results.record.atomic import StoreError
@@ -24,6 +21,9 @@ from results.record.verdict import Verdict
 from results.store import is_alive
 from results.tables import RunTables
 from results.verdict_json import read_verdict
+from results.wording.faults import FaultLine, fault_lines
+from results.wording.headline import Headline, headline
+from results.wording.naming import Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.page.inert import inert
 from results.record.steps import LogAtStep
 from results.record.values import SEQUENCE_BITS
+from results.wording.inert import inert
 
 MAX_NAME = 40
 """A longer name is cut off, with an ellipsis."""

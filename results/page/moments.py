@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from results.page.case import Case, Look
-from results.page.faults import FaultLine
 from results.page.witness import Kind, Told, from_s, reign_at
 from results.record.clock import NS_PER_S
+from results.wording.faults import FaultLine
 
 MAX_MOMENTS = 16
 MAX_REPLICAS = 5

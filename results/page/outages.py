@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.page.faults import FaultLine
 from results.tables import RunTables
+from results.wording.faults import FaultLine
 
 MAX_PARTITIONS = 24
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from results.index import Occurrence, RunRow, Seen, open_index
 from results.nights import read_night
-from results.page.faults import FaultLine
-from results.page.plural import many
 from results.record.atomic import StoreError
 from results.record.night import Night
 from results.record.paths import RunPaths
@@ -19,6 +17,8 @@ from results.repeats import RANGE, Rate
 from results.samples import is_sample
 from results.signature import Signature, signature_of
 from results.store import LATEST, Store
+from results.wording.faults import FaultLine
+from results.wording.plural import many
 
 INDEX_FILE = ".index.sqlite"
 MAX_UNREAD = 100

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from results.page.headline import broker_name
 from results.page.holdings import AT_THE_END, FINAL, unread_nodes
 from results.record.verdict import Example
 from results.tables import RunTables
+from results.wording.headline import broker_name
 
 AROUND = 3
 """So many offsets on each side are shown."""
@@ -73,11 +73,6 @@ class ReplicaWindow:
     def empty(self) -> bool:
         """Whether some cell has a dash: nothing was acknowledged there, or no record is there."""
         return any(not cell.text and not cell.differs for cell in self._cells)
-
-    @property
-    def differs_elsewhere(self) -> bool:
-        """Whether a replica lacks what was acknowledged at another offset than the example's."""
-        return any(cell.differs and not cell.here for cell in self._cells)
 
     @property
     def told_twice(self) -> bool:

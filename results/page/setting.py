@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from results.page.plural import many
 from results.record.hidden import without_secrets
 from results.record.night import Night
 from results.record.plan import SIMULATED
+from results.wording.plural import many
 
 Values = Mapping[str, object]
 _GB = 1_000_000_000

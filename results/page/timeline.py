@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from results.page.faults import FaultLine
-from results.page.headline import broker_name, ranked_anomalies
-from results.page.inert import shortened
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone
 from results.record.verdict import Example, Verdict
 from results.tables import RunTables
+from results.wording.faults import FaultLine
+from results.wording.headline import broker_name, ranked_anomalies
+from results.wording.inert import shortened
 
 WIDTH, LEFT, RIGHT = 1000, 118, 12
 LANE, GAP = 20, 5

@@ -16,11 +16,11 @@ from results.page.bystanders import bystanders
 from results.page.case import Case, Reign, Row
 from results.page.cuts import LATE_S, LOSING, Logged, begun_s, cuts_of
 from results.page.cuts import Told as Dropped
-from results.page.faults import FaultLine
 from results.page.holdings import Holding
-from results.page.plural import many
 from results.record.clock import NS_PER_S, seconds
 from results.record.verdict import Evidence
+from results.wording.faults import FaultLine
+from results.wording.plural import many
 
 MAX_EVENTS = 40
 _MAX_SENDS = 6

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from results.page.faults import FaultLine
+from results.wording.faults import FaultLine
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from results.page.faults import FaultLine
 from results.plots.canvas import SERIES_COLOURS, finish, new_axes, step_s
 from results.tables import RunTables
+from results.wording.faults import FaultLine
 
 _QUANTILES = (("p50_ms", "median", "-"), ("p95_ms", "95 %", "--"), ("p99_ms", "99 %", "-."),
               ("max_ms", "slowest", ":"))  # fmt: skip

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from results.page.faults import FaultLine
-from results.page.inert import inert
 from results.page.outages import MAX_PARTITIONS, Outage
 from results.plots.canvas import finish, new_axes
+from results.wording.faults import FaultLine
+from results.wording.inert import inert
 
 _COLOUR = "#d95f02"
 MAX_SPANS = 200

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from results.page.faults import FaultLine
 from results.plots.canvas import OUTCOME_COLOURS, finish, new_axes, step_s
 from results.tables import RunTables
+from results.wording.faults import FaultLine
 
 _STYLES = {"ok": "-", "fail": "--", "info": "-."}
 _OTHER = "#8a8f98"

@@ -4,11 +4,12 @@ All times of a record are nanoseconds of `CLOCK_MONOTONIC` since the run's start
 nemesis and observers, which are different processes on one machine, can be put in order.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+
+from results.record.runtime import Event, new_event, runtime
 
 T = TypeVar("T")
 
@@ -32,11 +33,11 @@ class RunClock:
     @classmethod
     def starting_now(cls) -> "RunClock":
         """Return a clock whose zero is this moment."""
-        return cls(start_ns=time.monotonic_ns())  # noqa: TID251 - the clock itself
+        return cls(start_ns=runtime().monotonic_ns())
 
     def now_ns(self) -> int:
         """Return the nanoseconds since the run's start."""
-        return time.monotonic_ns() - self.start_ns  # noqa: TID251 - the clock itself
+        return runtime().monotonic_ns() - self.start_ns
 
 
 def seconds(time_ns: float) -> str:
@@ -46,12 +47,12 @@ def seconds(time_ns: float) -> str:
 
 def stopwatch_s() -> float:
     """Return seconds on a clock that never goes back, for limits and durations only."""
-    return time.monotonic()  # noqa: TID251 - the clock itself
+    return runtime().monotonic_ns() / NS_PER_S
 
 
 def unix_s() -> float:
     """Return seconds since 1970: to compare a broker's wall clock with ours, never for order."""
-    return time.time()  # noqa: TID251 - the clock itself
+    return runtime().unix_s()
 
 
 def utc_now_text() -> str:
@@ -59,7 +60,7 @@ def utc_now_text() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
-def pause_until(deadline_s: float, stop: threading.Event | None = None) -> bool:
+def pause_until(deadline_s: float, stop: Event | None = None) -> bool:
     """Wait until `stopwatch_s()` reaches the deadline; pacing, where there is nothing to observe.
 
     Args:
@@ -70,7 +71,7 @@ def pause_until(deadline_s: float, stop: threading.Event | None = None) -> bool:
         True if `stop` was set.
     """
     remaining_s = max(0.0, deadline_s - stopwatch_s())
-    return (stop or threading.Event()).wait(remaining_s)
+    return (stop or new_event()).wait(remaining_s)
 
 
 def wait_until(
@@ -79,7 +80,7 @@ def wait_until(
     timeout_s: float,
     what: str,
     interval_s: float = 0.1,
-    stop: threading.Event | None = None,
+    stop: Event | None = None,
 ) -> T:
     """Ask `probe` again and again until its answer is truthy.
 

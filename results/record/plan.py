@@ -49,10 +49,12 @@ REFERENCE_BEHAVES_AS = "4.3.1"
 
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
-    "txn": {"name": "txn", "rate": 100},
-    "groups": {"name": "groups"},
+    "txn": {"rate": 100},
 }
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
+_WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
+_NAMED_OTHERWISE = frozenset({"log", "script"})
+"""Workloads whose runs are not named after them."""
 _DIGITS = 18
 """Of a number in a setting: Java's longest has nineteen."""
 
@@ -87,8 +89,9 @@ class Plan(Part):
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: Literal["log", "txn", "groups", "script"] = "log"
-    """`script`: what a scenario's steps send and read."""
+    workload: str = Field(default="log", pattern=_WORKLOAD)
+    """One of `workloads.registry`, which is asked before a run; `script`: what a scenario's steps
+    send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
@@ -146,8 +149,11 @@ class Plan(Part):
     def _of_the_workload(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
-        own = DEFAULTS.get(str(values.get("workload")), {})
-        return {**own, **values} if own else values
+        workload = values.get("workload", "log")
+        named = isinstance(workload, str) and re.fullmatch(_WORKLOAD, workload)
+        if not named or workload in _NAMED_OTHERWISE:
+            return values
+        return {"name": workload, **DEFAULTS.get(workload, {}), **values}
 
     @field_validator("nemesis", mode="before")
     @classmethod
@@ -198,7 +204,7 @@ class Plan(Part):
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
         if not self.stop_on_violation:
             return None
-        if self.hosts == SIMULATED:
+        if self.is_simulated:
             return (
                 "stop_on_violation: a simulated run is over in seconds and judged then; leave it"
                 " out, or take other hosts"
@@ -301,6 +307,11 @@ class Plan(Part):
     def is_reference(self) -> bool:
         """Whether the brokers are Logquake's own reference cluster."""
         return self.system.partition(":")[0] == REFERENCE
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the run takes place in virtual time."""
+        return self.hosts == SIMULATED
 
     @property
     def version_numbers(self) -> tuple[int, ...]:

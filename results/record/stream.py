@@ -2,7 +2,7 @@
 
 A stream belongs to one writer (a worker, the observer, the nemesis), so that nobody waits for a
 lock of another process. Rows are buffered as Python tuples or handed over as whole batches, and are
-flushed at least each `FLUSH_INTERVAL_NS` by whoever drives the writer. A stream that was cut by a
+flushed several times a second by whoever drives the writer. A stream that was cut by a
 crash is read up to its last whole message.
 """
 
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from results.record.flatbuffer import body_size
 from results.record.reading import open_file
+from results.record.runtime import runtime
 from results.record.tables import LIVE
 
-FLUSH_INTERVAL_NS = 100_000_000
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
 MAX_MESSAGE_BYTES = 256 << 20
@@ -27,6 +27,8 @@ MAX_MESSAGE_BYTES = 256 << 20
 _LEAST_BYTES = 8
 """Of a message: its mark and its length."""
 _MARK = b"\xff\xff\xff\xff"
+_ROWS_A_WRITE = 1000
+"""Where a run repeats: a write takes as long as hundreds of its rows."""
 
 
 class StreamWriter:
@@ -42,6 +44,7 @@ class StreamWriter:
         self._schema = LIVE[table]
         self._rows: list[tuple[object, ...]] = []
         self._lock = threading.Lock()
+        self._least_rows = _ROWS_A_WRITE if runtime().repeats else 1
         path = folder / f"{table}.{writer}{STREAM_SUFFIX}"
         path.touch(exist_ok=False)
         # Arrow's own file: no buffer that would die with the process, and the interpreter is free
@@ -61,9 +64,13 @@ class StreamWriter:
             self._ipc.write_batch(batch)
 
     def flush(self) -> None:
-        """Write the buffered rows; the file is unbuffered, so they survive the process."""
+        """Write the buffered rows; the file is unbuffered, so they survive the process.
+
+        In a run that repeats they need not, and are written when there are many.
+        """
         with self._lock:
-            self._write_rows()
+            if len(self._rows) >= self._least_rows:
+                self._write_rows()
 
     def close(self) -> None:
         """Write the buffered rows and end the stream."""

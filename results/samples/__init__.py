@@ -12,12 +12,13 @@ from results.record.atomic import StoreError, store_error
 from results.record.paths import RunPaths
 
 SAMPLE_PREFIX = "sample:"
-_ROOT = Path(__file__).resolve().parent
+SAMPLES = Path(__file__).resolve().parent
+"""Where they lie."""
 
 
 def sample_paths() -> list[Path]:
     """Return the folders of the samples, by name."""
-    return sorted(path.parent for path in _ROOT.glob("*/plan.toml"))
+    return sorted(path.parent for path in SAMPLES.glob("*/plan.toml"))
 
 
 def sample_names() -> list[str]:
@@ -27,7 +28,7 @@ def sample_names() -> list[str]:
 
 def is_sample(paths: RunPaths) -> bool:
     """Tell whether a run is one of the package's samples."""
-    return paths.root.resolve().parent == _ROOT
+    return paths.root.resolve().parent == SAMPLES
 
 
 def find_sample(name: str) -> Path:

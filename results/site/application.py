@@ -16,7 +16,6 @@ from results.site.shelf import Shelf
 from results.site.stored import stored
 from results.store import Store
 
-SHELF = "LOGQUAKE_SHELF"
 _ASSETS = {"site.css", "live.js"}
 _KEPT_S = 300
 

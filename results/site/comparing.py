@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from results.index import RunRow
-from results.page.inert import shortened
 from results.record.hidden import without_secrets
 from results.record.verdict import Verdict
+from results.wording.inert import shortened
 
 MAX_PAIRS, MAX_TEXT = 300, 500
 """Of a table, and of a cell: a plan may be of any size."""

@@ -8,9 +8,9 @@ from flask import Response, url_for
 
 from results.engine import size_words, template_engine
 from results.index import RunRow
-from results.page.naming import interruption, without_verdict
 from results.repeats import RANGE
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
+from results.wording.naming import interruption, without_verdict
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _MINUTE_S, _HOUR_S = 60, 3600

@@ -10,8 +10,6 @@ from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
 from results.index.reading import is_plain, stored_names
 from results.page.facts import facts_of
-from results.page.headline import counting, headline, ranked_anomalies
-from results.page.naming import said
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
@@ -20,6 +18,8 @@ from results.site.pages import page
 from results.site.stored import has_bundle
 from results.site.watching import sight_of
 from results.verdict_json import read_verdict
+from results.wording.headline import counting, headline, ranked_anomalies
+from results.wording.naming import said
 
 running = Blueprint("runs", __name__)
 _BESIDE = 6

@@ -10,7 +10,6 @@ from results.site.application import make_site
 from results.site.guard import MAX_BODY_BYTES, hosts_of, is_unspecified
 from results.store import Store
 
-PORT = 8420
 MAX_HEADER_BYTES = 16_384
 THREADS = 8
 _IDLE_S = 20

@@ -20,7 +20,6 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 from results.export.bundle import bundle_name, write_bundle
 from results.index import RunRow
 from results.index.reading import is_plain, stamp_of
-from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.hidden import file_without_secrets, hides
 from results.record.paths import RunPaths
@@ -29,6 +28,7 @@ from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
 from results.site.pages import page
 from results.tables import DAMAGES
+from results.wording.inert import inert
 
 stored = Blueprint("stored", __name__)
 REPORT, TIMELINE = "report.html", "timeline.html"

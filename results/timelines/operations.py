@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from results.page.inert import inert
 from results.record.atomic import StoreError
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import F, Outcome, Phase
+from results.wording.inert import inert
 
 Ints = npt.NDArray[np.int64]
 Words = tuple[str, ...]
@@ -35,7 +35,8 @@ _MOST_ERRORS = 60_000
 _AT_ONCE = 1 << 18
 _OPS = ("op_id", "process", "worker", "f", "phase", "invoke_ns", "complete_ns", "outcome", "error",
         "messages")  # fmt: skip
-_BROKEN = (OSError, pa.ArrowException)
+_BROKEN = (OSError, KeyError, pa.ArrowException)
+"""KeyError: a column is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

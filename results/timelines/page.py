@@ -11,8 +11,6 @@ from typing import Any
 from markupsafe import Markup
 
 from results.engine import template_engine
-from results.page.glossary import GLOSSARY
-from results.page.naming import names_of
 from results.record.atomic import write_atomically
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
@@ -31,6 +29,8 @@ from results.timelines.operations import (
     load_operations,
 )
 from results.timelines.spans import Spans, fault_spans, leader_spans
+from results.wording.glossary import GLOSSARY
+from results.wording.naming import names_of
 
 NAME = "timeline.html"
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from results.page.faults import FaultLine, fault_lines
-from results.page.inert import inert
 from results.record.clock import NS_PER_S
 from results.tables import RunTables
+from results.wording.faults import FaultLine, fault_lines
+from results.wording.inert import inert
 
 MOST_PARTITIONS = 32
 """So many have a lane for their leaders; those whose leader changed most often."""

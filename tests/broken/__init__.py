@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from tests.broken.corpus import CHANGES, Change
+from tests.held import modules_with
 
 _MODULES = (
     "clients",
@@ -24,7 +25,9 @@ _MODULES = (
 
 
 def catalogue() -> list[Change]:
-    """Return every change."""
+    """Return every change: those of this folder, and those that tests of single checks hold."""
     for name in _MODULES:
         import_module(f"tests.broken.{name}")
+    for name in modules_with(r"@(broken|innocent)\(", folder="tests/checkers"):
+        import_module(name)
     return CHANGES

@@ -1,7 +1,7 @@
 """Records the bases of the corpus anew: `python -m tests.broken.base_runs [NAME...]`.
 
 Each base is a run of real Kafka by the plan beside its folder (`bases/log.toml`), shrunk
-(`results.samples.shrink`). Nothing is replaced unless the run came out as all bases must: nothing
+(`benchmarks.shrink`). Nothing is replaced unless the run came out as all bases must: nothing
 counts against the brokers, messages were under way in each of its moments, and the sample is small.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.shrink import shrink_run
 from results.record.terms import Validity
 from results.record.verdict import Verdict
-from results.samples.shrink import shrink_run
 from results.verdict_json import read_verdict
 from tests.broken.corpus import BASES, CALM, MOMENTS
 from tests.broken.record import Record

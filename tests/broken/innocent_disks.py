@@ -2,11 +2,12 @@
 
 import json
 
-from tests.broken.brokers import NODES, renumber
+from tests.broken.brokers import NODES, at_offset, renumber
 from tests.broken.corpus import Spot, innocent, spot_of
 from tests.broken.leaders import looks, take_back
 from tests.broken.record import Record, Row
 from tests.broken.replicas import MS, S
+from tests.broken.sequences import next_epoch
 
 
 def _fault(record: Record, kind: str) -> Row:
@@ -74,8 +75,16 @@ def power_is_lost_on_every_replica_before_it_is_flushed(record: Record, spot: Sp
             for row in record.rows("sends", acked=True, partition=partition)
             if row["complete_ns"] <= lost_ns
         ]
-        last = max(before, key=lambda row: int(row["offset"]))
-        take_back(record, spot_of(record, last), count, at_ns=lost_ns)
+        last = spot_of(record, max(before, key=lambda row: int(row["offset"])))
+        (of,) = {
+            row["producer_id"]
+            for row in record.rows("replica_records", offset=last.offset, **last.place)
+        }
+        lost = record.rows("sends", partition=partition)
+        first = last.offset - count + 1
+        take_back(record, last, count, at_ns=lost_ns)
+        since_ns = min(row["invoke_ns"] for row in lost if row["offset"] == first)
+        next_epoch(record, of, behind=at_offset(last, first), since_ns=since_ns)
 
 
 def _lost_by_the_election(record: Record, count: int) -> None:

@@ -1,6 +1,7 @@
 """What a correct Kafka may do to a run of `log`; each says why it may."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from results.record.clock import NS_PER_S
@@ -34,12 +35,20 @@ from tests.broken.brokers import (
 from tests.broken.corpus import CALM, QUIET, Spot, innocent, spot_of
 from tests.broken.leaders import change_isr
 from tests.broken.record import Record, Row
+from tests.broken.sequences import close_gaps, next_epoch
 
 _FAULTS = ("kill", "isolate")
 
 
 def _without_answer(record: Record, spot: Spot) -> None:
     fate(record, spot.send, "info", TIMED_OUT)
+
+
+def _give_up(record: Record, spot: Spot) -> None:
+    """Have the client get no answer; nothing that it sent behind the message was written so far."""
+    behind = replace(spot, send=dict(spot.send))
+    _without_answer(record, spot)
+    next_epoch(record, 0, behind=behind, since_ns=behind.send["invoke_ns"])
 
 
 @innocent(base="log")
@@ -52,12 +61,16 @@ def a_message_without_an_answer_was_written(record: Record, spot: Spot) -> None:
 def a_message_without_an_answer_was_never_written(record: Record, spot: Spot) -> None:
     """The request never reached the leader: what timed out may or may not be in the log."""
     never_write(record, spot)
-    _without_answer(record, spot)
+    _give_up(record, spot)
 
 
 @innocent(base="log")
 def a_message_without_an_answer_is_written_late(record: Record, spot: Spot) -> None:
-    """A request may lie in a socket's buffer; the leader appends it whenever it reads it."""
+    """A request may lie in a socket's buffer; the leader appends it whenever it reads it.
+
+    But not of an idempotent producer that has gone on: its number, or its epoch, is an old one.
+    """
+    without_idempotence(record)
     append_again(record, spot)
     take_out(record, spot, {spot.offset})
     _without_answer(record, spot)
@@ -65,7 +78,8 @@ def a_message_without_an_answer_is_written_late(record: Record, spot: Spot) -> N
 
 @innocent(base="log")
 def a_message_that_the_client_refused_is_nowhere(record: Record, spot: Spot) -> None:
-    """Larger than message.max.bytes: librdkafka sends no request at all."""
+    """Larger than message.max.bytes: librdkafka sends no request at all, and takes no number."""
+    close_gaps(record, record.rows("replica_records", offset=spot.offset, **spot.place))
     never_write(record, spot)
     fate(record, spot.send, "fail", REFUSED)
 
@@ -214,7 +228,7 @@ def a_broker_that_comes_back_cuts_off_what_nobody_acknowledged(record: Record, s
     last = _before_the_election(record, spot)
     offset = last.offset
     never_write(record, last)
-    _without_answer(record, last)
+    _give_up(record, last)
     note_cut(record, last, "n2", offset=offset, why=follow(3, 0, offset))
 
 
@@ -330,13 +344,24 @@ def the_last_message_had_no_answer(record: Record, spot: Spot) -> None:
 
 @innocent(base="log")
 def another_writers_message_stands_between_two_of_one_op(record: Record, spot: Spot) -> None:
-    """Two messages of an op may go in two batches; what others send comes between them."""
+    """Two messages of an op may go in two batches; what others send comes between them.
+
+    All have one client, which numbers them as it sends them.
+    """
     for offset in range(spot.offset, spot.offset + 100):
         near = [record.rows("sends", offset=offset + by, **spot.place)[0] for by in range(3)]
         last, meanwhile = near[1:]
         if near[0]["op_id"] == last["op_id"] and _begin_before(record, meanwhile, last):
-            swap(record, spot_of(record, last), spot_of(record, meanwhile))
+            two = spot_of(record, last), spot_of(record, meanwhile)
+            numbers = {each.offset: _number(record, each) for each in two}
+            swap(record, *two)
+            for row in record.rows("replica_records", **spot.place):
+                row["sequence"] = numbers.get(row["offset"], row["sequence"])
             return
+
+
+def _number(record: Record, spot: Spot) -> int:
+    return int(record.rows("replica_records", offset=spot.offset, **spot.place)[0]["sequence"])
 
 
 def _begin_before(record: Record, send: Row, end: Row) -> bool:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tests.broken.brokers import (
     NODES,
+    at_offset,
     begin_at,
     final_log,
     follow,
@@ -38,6 +39,7 @@ from tests.broken.quorum import (
 )
 from tests.broken.record import Record, Row
 from tests.broken.replicas import MS, SPARED, S
+from tests.broken.sequences import next_epoch
 
 
 def _other_than(leader: str) -> str:
@@ -371,17 +373,21 @@ def the_first_send_of_an_op_is_written_again_behind_the_second(record: Record, s
     first, second = _pair(record, spot)
     (like,) = final_log(record, spot, "n3")[first["offset"] : second["offset"]]
     behind, again = spot_of(record, second), second["offset"] + 1
+    next_epoch(
+        record,
+        like["producer_id"],
+        behind=at_offset(behind, again),
+        since_ns=first["complete_ns"] + 1,
+    )
     renumber(record, behind, 1)
+    for row in record.rows("replica_records", producer_epoch=1, **spot.place):
+        row["sequence"] += 1
     for row in record.rows("replica_records", offset=first["offset"], **spot.place):
         record.add("replica_records", row, offset=again, producer_epoch=1, sequence=0)
     for row in record.rows("polls", offset=second["offset"], **spot.place):
         for later in record.rows("polls", op_id=row["op_id"], mop=row["mop"]):
             later["pos"] += later["pos"] > row["pos"]
         record.add("polls", row, offset=again, value=first["value"], pos=row["pos"] + 1)
-    sent = {row["value"]: row["invoke_ns"] for row in record.rows("sends")}
-    for row in record.rows("replica_records", producer_id=like["producer_id"]):
-        if sent.get(row["value"], 0) > first["complete_ns"]:
-            row["producer_epoch"] = 1
     first["offset"] = again
 
 

@@ -18,6 +18,7 @@ from tests.broken.brokers import (
 )
 from tests.broken.corpus import Spot, spot_of
 from tests.broken.record import Record, Row
+from tests.broken.sequences import close_gaps
 
 COMMITTED = Isolation.READ_COMMITTED.value
 _FINAL = 1_000_000
@@ -255,6 +256,14 @@ def never_write_of(record: Record, op_ids: Collection[int]) -> None:
             offsets = gone.setdefault(each.partition, (each, set()))[1]
             offsets.update({each.offset, marker_of(record, each)})
     for each, offsets in gone.values():
+        close_gaps(
+            record,
+            [
+                row
+                for row in record.rows("replica_records", control=False, **each.place)
+                if row["offset"] in offsets
+            ],
+        )
         take_out(record, each, offsets)
 
 
@@ -376,7 +385,11 @@ def rename_producer(
         numbers: dict[tuple[int, int], int] = {}
         rows = sorted(final_log(record, spot, node), key=lambda row: int(row["offset"]))
         for row in rows:
-            if row["producer_id"] != producer or row["offset"] < since:
+            if row["producer_id"] != producer:
+                continue
+            if row["offset"] < since:
+                session = (producer, int(row["producer_epoch"]))
+                numbers[session] = max(numbers.get(session, 0), row["sequence"] + 1)
                 continue
             row["producer_id"], row["producer_epoch"] = session = name(row)
             if not row["control"]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from checkers.columns import ints
 from checkers.live.history import thinned
-from checkers.live.kernels import AT_THE_END, MEANWHILE, kernels
+from checkers.live.kernels import kernels
+from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 from results.record.clock import NS_PER_S
 from results.record.tables import LIVE
@@ -77,13 +78,15 @@ def test_what_it_keeps_does_not_grow_with_the_run() -> None:
     assert min(rows[-3:]) < 1.5 * max(rows[len(rows) // 3 : 2 * len(rows) // 3])
 
 
-def test_every_check_that_looks_meanwhile_is_registered_and_safe_to_wait_for() -> None:
-    registered = {each.name for each in CHECKERS}
-    assert set(MEANWHILE) <= registered
-    assert set(AT_THE_END) <= registered
-    assert not set(MEANWHILE) & set(AT_THE_END)
-    of_harness = {each.name for each in CHECKERS if each.anomaly_class is AnomalyClass.HARNESS}
-    assert registered - of_harness == {*MEANWHILE, *AT_THE_END}
+@pytest.mark.parametrize("checker", CHECKERS, ids=lambda each: each.name)
+def test_every_check_looks_meanwhile_or_says_why_it_waits(checker: Checker) -> None:
+    if checker.anomaly_class is AnomalyClass.HARNESS:
+        assert (checker.meanwhile, checker.waits) == (None, "")
+    else:
+        assert (checker.meanwhile is None) == bool(checker.waits)
+
+
+def test_of_the_harnesss_own_checks_one_looks_meanwhile() -> None:
     harness = {each.name for each in kernels() if each.anomaly_class is AnomalyClass.HARNESS}
     assert harness == {"broker-hit-from-outside"}
 

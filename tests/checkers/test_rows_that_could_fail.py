@@ -87,6 +87,7 @@ from tests.checkers.partition_rows import (
     state,
     whole_run,
 )
+from tests.held import collected
 
 TXN = facts(plan={"workload": "txn"}, calm_from_ns=S)
 GROUPS = facts(
@@ -305,7 +306,10 @@ CASES: list[Case] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
+ALL_CASES: list[Case] = [*CASES, *collected("ROWS_OF", folder="tests/checkers")]
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case[0].name)
 def test_rows_are_what_could_have_failed(case: Case) -> None:
     checker, bare, why, armed, rows = case
     nothing, something = found(checker, bare), found(checker, armed)
@@ -322,7 +326,7 @@ def test_rows_are_what_could_have_failed(case: Case) -> None:
 
 
 def test_each_check_is_held_to_its_rows() -> None:
-    tested = {id(case[0]) for case in CASES}
+    tested = {id(case[0]) for case in ALL_CASES}
     assert {each.name for each in (*CHECKERS, *JEPSENS) if id(each) not in tested} == set()
 
 

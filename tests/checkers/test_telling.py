@@ -13,6 +13,7 @@ from checkers.torn_transaction import SHARES
 from results.record.plan import plan_from
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, AnomalySummary, Evidence, Example
+from tests.held import collected
 
 WHY = {each.name: each.why for each in reversed(CHECKERS)}
 NOTHING = replace(
@@ -130,7 +131,10 @@ def found(name: str, evidence: Evidence, *, excuses: tuple[str, ...] = ()) -> An
     return Anomaly(name=name, sentence="s", evidence=evidence, excuses=excuses)
 
 
-@pytest.mark.parametrize(("name", "evidence", "why"), WHYS)
+ALL_WHYS = [*WHYS, *collected("WHYS_OF", folder="tests/checkers")]
+
+
+@pytest.mark.parametrize(("name", "evidence", "why"), ALL_WHYS)
 def test_an_anomaly_says_why_by_its_evidence(name: str, evidence: Evidence, why: str) -> None:
     told = WHY[name](NOTHING, found(name, evidence))
     assert why in told
@@ -138,7 +142,7 @@ def test_an_anomaly_says_why_by_its_evidence(name: str, evidence: Evidence, why:
 
 
 def test_no_anomaly_is_left_out_above() -> None:
-    told = {name for name, _, _ in WHYS}
+    told = {name for name, _, _ in ALL_WHYS}
     assert {name for name in WORDS if name.partition("-")[0] not in {"G0", "G1c", "int"}} <= told
     assert [
         each.name

@@ -38,11 +38,9 @@ EMPTY = VersionOrder(offsets=at(), values=at())
 SOME = VersionOrder(offsets=at(2, 4, 6, 9), values=at(V[1], V[2], V[1], V[3]))
 
 
-def test_indexes_are_of_the_first_and_of_the_last_place() -> None:
+def test_indexes_are_of_the_last_place() -> None:
     asked = at(V[1], V[2], V[3], V[0], V[4])
-    assert SOME.first_index(asked).tolist() == [0, 1, 3, -1, -1]
     assert SOME.last_index(asked).tolist() == [2, 1, 3, -1, -1]
-    assert EMPTY.first_index(asked).tolist() == [-1] * 5
     assert EMPTY.last_index(asked).tolist() == [-1] * 5
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from harness import audit as audit_module
 from harness.audit import audit
 from results.record.paths import RunPaths

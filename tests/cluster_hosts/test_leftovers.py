@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_a_marked_process_is_found_without_a_line_in_the_ledger(tmp_path: Path) 
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_process_that_begins_another_program_meanwhile_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an exec on it has no environment for a moment, as a JVM that its script begins."""
+    file = tmp_path / "processes.jsonl"
+    looks: Iterator[list[bytes] | None] = iter([list[bytes](), None])
+
+    def look(pid: int) -> list[bytes] | None:
+        found = next(looks, None)
+        return environment_of(pid) if found is None else found
+
+    monkeypatch.setattr("cluster.hosts.signals.environment_of", look)
+    monkeypatch.setattr("cluster.hosts.leftovers.GONE_TIMEOUT_S", 1.0)
+    with subprocess.Popen(["sleep", "1000"], env={**os.environ, **mark(file)}) as ours:
+        assert kill_leftovers(file) == [f"killed sleep (process {ours.pid})"]
 
 
 def test_a_process_that_the_ledger_names_and_that_has_no_mark_is_left_alone(tmp_path: Path) -> None:

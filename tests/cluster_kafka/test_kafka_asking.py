@@ -12,14 +12,14 @@ from cluster.hosts.process import ProcessHosts
 from cluster.hosts.signals import is_stopped
 from cluster.kafka.asking import Answer, Asker, Belief, QuorumBelief, ReplicaAnswer
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import node_id
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
-from cluster.kafka.versions import NO_TOPIC_ID, ZOOKEEPER_MACHINE, machines
+from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
+from cluster.nodes import ZOOKEEPER_MACHINE, machines, node_id
 from cluster.protocol import ClusterError
 from results.record.clock import RunClock, wait_until
 from results.record.paths import RunPaths

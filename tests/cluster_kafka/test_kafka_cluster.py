@@ -19,7 +19,7 @@ from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import (
     CanKill,
     CanPause,

@@ -2,15 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.configuration import (
-    Endpoint,
-    called,
-    node_id,
-    server_properties,
-    session_timeout_s,
-)
+from cluster.kafka.configuration import Endpoint, server_properties, session_timeout_s
 from cluster.kafka.log_files import ZOOKEEPER_FILES, logging_to, node_files
 from cluster.kafka.zookeeper import zookeeper_properties
+from cluster.nodes import called, node_id
 from results.record.plan import Plan
 from results.record.terms import Mode
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.dump import (
+from benchmarks.kafka_dump import (
     DumpedRecord,
     disagreements,
     dumped,
@@ -84,7 +84,7 @@ def test_kafka_reads_every_segment_of_a_run_as_we_do(
         first, *rest = read_here(data)
         return (replace(first, sequence=first.sequence + 1), *rest)
 
-    monkeypatch.setattr("cluster.kafka.dump.read_here", shifted)
+    monkeypatch.setattr("benchmarks.kafka_dump.read_here", shifted)
     found = disagreements(run, java=java, distribution=distribution)
     assert len(found) == len(segments_of(run))
     assert found[0].startswith(f"nodes/n1/data/codecs-0/{SEGMENT}: ")

@@ -10,7 +10,7 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.kafka.versions import machines
+from cluster.nodes import machines
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import wait_until
 from results.record.paths import RunPaths

@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kafka_dump import dump_argv
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
-from cluster.kafka.storage import dump_argv
 from cluster.kafka.versions import (
     jars_beside,
     jars_of_tools,
     jars_replaced,
-    machines,
     numbers_of,
     server_artifact,
 )
+from cluster.nodes import machines
 from results.record.plan import Plan
 
 

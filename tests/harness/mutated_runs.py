@@ -224,7 +224,8 @@ def _mutate(rng: Random, paths: RunPaths, yard: Yard) -> str:
     there = [str(each.relative_to(paths.root)) for each in sorted(paths.root.rglob("*"))]
     name = rng.choice(rng.choice((CONTROL, there or CONTROL)))
     way = rng.choice(WAYS)
-    if not (paths.root / name).parent.resolve().is_relative_to(yard.store.resolve()):
+    above = Path(os.path.realpath((paths.root / name).parent))  # A link may lead to itself.
+    if not above.is_relative_to(yard.store.resolve()):
         return "nothing more"  # By a link that was put there before: it is we who would do harm.
     with contextlib.suppress(OSError):
         way(rng, paths.root / name, yard)

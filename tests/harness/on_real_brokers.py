@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.kafka.dump import disagreements, segments_of
+from benchmarks.kafka_dump import disagreements, segments_of
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from results.record.paths import RunPaths

@@ -18,6 +18,7 @@ from harness.errors import InternalError
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, dump_plan, plan_from
+from workloads.registry import WORKLOADS
 
 SHORT = ("--time-limit", "30", "--dry-run", "--hosts", "process")
 
@@ -214,6 +215,7 @@ def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
     [
         ("txn", ('name = "txn"', "rate = 100.0", "writes are transactions")),
         ("groups", ('name = "groups"', "rate = 500.0", 'workload = "groups"')),
+        *((name, (f'name = "{name}"',)) for name in WORKLOADS if name != "log"),
     ],
 )
 def test_a_dry_run_shows_the_defaults_of_a_workload(

@@ -27,6 +27,7 @@ from nemesis.schedule import deal_schedule
 from nemesis.undo import Join
 from results.record.clock import RunClock
 from results.record.milestones import Milestone, append_milestone, load_milestones
+from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.store import Store
 
@@ -88,6 +89,19 @@ def test_a_stage_that_died_is_told_and_noted(
     noted = load_milestones(paths.milestones)[-1]
     assert noted.name == "failed"
     assert noted.detail["sentence"] == result.sentence
+
+
+def test_a_stage_without_a_plan_fails_at_the_time_of_its_run(tmp_path: Path) -> None:
+    def broken(paths: RunPaths) -> None:
+        paths.plan.write_text("no plan", encoding="ascii")
+
+    plan = plan_from({"hosts": "simulated", "system": "reference", "nemesis": []})
+    with Staging(plan, tmp_path, Console(quiet=True)).played(begun=broken) as played:
+        assert played.result.ending is Ending.USER
+        there = load_milestones(played.paths.milestones)
+        assert [each.name for each in there] == ["looked", "failed", "audited"]
+        assert there[1].detail["sentence"] == played.result.sentence
+        assert {each.at_ns for each in there} == {0}, "virtual time had not begun"
 
 
 def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:

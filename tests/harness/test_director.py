@@ -1,11 +1,13 @@
 """The director on hand-made sights: order, limits, and what it says when a state never comes."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from cluster.hosts.disk import LocalDisk
+from cluster.protocol import Disk
 from harness.scenarios.actions import Action, Kill, Start
 from harness.scenarios.conditions import isr_is, leads, logged
 from harness.scenarios.deeds import Deed, ScenarioError
@@ -172,12 +174,16 @@ def test_a_condition_on_lines_shows_the_last_one() -> None:
     assert seen.saw == "n2 said cut"
 
 
+def disks_of(paths: RunPaths) -> Callable[[str], Disk]:
+    return lambda node: LocalDisk(paths.node(node))
+
+
 def test_tails_are_what_came_since_the_mark_and_only_whole_lines(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     logs = paths.node("n1") / "logs"
     logs.mkdir(parents=True)
     (logs / "server.log").write_text("old truncation\n", encoding="utf-8")
-    tails = Tails(paths, ["n1", "n2"])
+    tails = Tails(disks_of(paths), ["n1", "n2"])
     tails.mark()
     assert not list(tails.fresh("n1", "truncat"))
     with (logs / "server.log").open("a", encoding="utf-8") as log:
@@ -205,9 +211,10 @@ def test_a_snapshot_has_the_story_s_partition_and_no_other(tmp_path: Path) -> No
     for name in (*kept, "t-0/00000000000000000000.index", "other-0/00000000000000000000.log"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_text(name, encoding="utf-8")
-    copy_replicas(paths, "step-01", nodes=["n1", "n2"], places=[("t", 0)])
-    copied = paths.snapshots / "step-01" / "n1" / "data"
+    snapshot = paths.snapshots / "step-01"
+    copy_replicas(disks_of(paths), snapshot, nodes=["n1", "n2"], places=[("t", 0)])
+    copied = snapshot / "n1" / "data"
     found = {str(each.relative_to(copied)) for each in copied.rglob("*") if each.is_file()}
     assert found == set(kept)
     assert (copied / kept[2]).read_text(encoding="utf-8") == kept[2]
-    assert not (paths.snapshots / "step-01" / "n2").exists()
+    assert not (snapshot / "n2").exists()

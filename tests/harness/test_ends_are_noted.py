@@ -13,6 +13,7 @@ from harness import arena as arenas
 from harness.arena import Arena
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
+from harness.world import RealWorld
 from results.record.clock import RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
@@ -42,6 +43,7 @@ def noted(folder: Path, *looks: list[Ended]) -> list[dict[str, str]]:
     arena = Arena(
         plan=Plan(), paths=paths, clock=RunClock.starting_now(),
         progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
+        world=RealWorld(),
     )  # fmt: skip
     cluster = cast("KafkaCluster", Told(*looks))
     for _ in looks:

@@ -17,10 +17,12 @@ from harness.arena import Arena
 from harness.healing import EARLY_LIMIT_S, Healing
 from harness.interrupt import Interrupts
 from harness.life import Life
+from harness.world import RealWorld
 from nemesis.ledger import open_entries
 from nemesis.life import FaultPhase
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from nemesis.sweep import HealReport
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import load_milestones
@@ -56,6 +58,10 @@ class _Fleet:
         return []
 
 
+class _WithoutClients(RealWorld):
+    clients: Any = _Fleet
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     paths = RunPaths(tmp_path / "log" / "20261121T120000Z-0")
@@ -86,7 +92,6 @@ def _end_the_main_phase_by(
             raise error
 
     schedule = Schedule(faults=faults, overlapping=True)
-    monkeypatch.setattr(life_module, "Fleet", _Fleet)
     monkeypatch.setattr(life_module, "Nemesis", nemesis)
     monkeypatch.setattr(life_module, "deal_schedule", lambda *_args, **_kwargs: schedule)
     monkeypatch.setattr(Arena, "pass_s", fail)
@@ -95,6 +100,7 @@ def _end_the_main_phase_by(
             plan_from({"hosts": "process"}),
             world.paths,
             RunClock.starting_now(),
+            world=_WithoutClients(),
             console=Console(quiet=True),
             interrupts=Interrupts(),
             undo=undo,

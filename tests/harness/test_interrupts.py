@@ -24,7 +24,9 @@ from harness.interrupt import (
     Interrupts,
     postponed,
 )
+from harness.signalled import SignalledEvent
 from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import start
 
 LISTENER = """
 import json, sys
@@ -38,6 +40,39 @@ print(end=LISTENING, flush=True)
 interrupts.finish.wait(20)
 print(interrupts.settle(), flush=True)
 """
+
+ANYWHERE = """
+import signal, sys, threading
+from harness.interrupt import Interrupts
+
+def interrupted(step):
+    interrupts, steps = Interrupts(), 0
+
+    def each_step(frame, what, _):
+        nonlocal steps
+        steps += what == "line"
+        if steps == step and what == "line":
+            signal.raise_signal(signal.SIGTERM)
+        return each_step
+
+    interrupts.listen()
+    interrupts.tell(lambda: None, lambda: None)
+    sys.settrace(each_step)
+    try:
+        interrupts.finish.wait(0.001)
+        signal.raise_signal(signal.SIGINT)
+        interrupts.finish.wait(0.001)
+    finally:
+        sys.settrace(None)
+    assert interrupts.settle() == (2 if step <= steps else 1), step
+    return steps
+
+step = 1
+while step <= interrupted(step):
+    step += 1
+print(step)
+"""
+"""A signal comes at each line that a wait, and the answer to another signal, are made of."""
 
 
 @pytest.fixture(autouse=True)
@@ -232,6 +267,29 @@ def test_a_stage_that_settles_has_answered_all_that_it_took_and_takes_no_more() 
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_signal_may_come_at_any_step_of_a_wait_and_of_another_signals_answer() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", ANYWHERE], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert int(told.stdout) > 10, "no step was interrupted"
+
+
+def test_an_event_that_signals_set_is_like_any_other() -> None:
+    event = SignalledEvent()
+    before_s = stopwatch_s()
+    assert not event.wait(0.05)
+    assert stopwatch_s() >= before_s + 0.05
+    waiting = [start(event.wait, "waits") for _ in range(2)]
+    for _ in range(100_000):  # More than a pipe takes.
+        event.set()
+    assert [each.result() for each in waiting] == [True, True]
+    assert event.is_set()
+    assert event.wait(0)
+    event.clear()
+    assert not event.is_set()
+    assert not event.wait(0.01)
 
 
 def test_the_command_line_says_why_it_was_interrupted(

@@ -1,4 +1,7 @@
-"""The package's stored runs, judged again: their verdicts are those of the checkers of today."""
+"""The package's stored runs, judged again: their verdicts are those of the checkers of today.
+
+A stored verdict stays as it is where a check is added later: that one finds nothing that counts.
+"""
 
 from pathlib import Path
 
@@ -27,10 +30,13 @@ def test_a_stored_verdict_is_that_of_today_and_a_story_ends_as_it_declares(
         {
             name: (each.count, each.allowed, [(one.sentence, one.cause) for one in each.examples])
             for name, each in said.anomalies.items()
+            if name in stored.checked
         }
         for said in (verdict, stored)
     )
     assert (verdict.valid, found) == (stored.valid, known)
+    new = [each for name, each in verdict.anomalies.items() if name not in stored.checked]
+    assert [each for each in new if each.count > each.allowed] == []
     assert verdict.unknown_because == ()
     told = " ".join(sentence for each in verdict.basis for sentence in each.unshown)
     assert [name for name, rows in verdict.checked.items() if rows == 0 and not told] == []

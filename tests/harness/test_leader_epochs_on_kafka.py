@@ -91,7 +91,7 @@ def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) ->
     assert "in epoch 3, began without offset 1" in str(found["incomplete-leader"][0]["sentence"])
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_without_any_excuse_100_offsets_differ_among_replicas_in_sync(tmp_path: Path) -> None:
     clean = ("--rule", "high-watermark", "--form", "clean", "--way", "restart")
     code, said, paths = logquake("scenario", "run", "leader-epoch-2", *clean, store=tmp_path)

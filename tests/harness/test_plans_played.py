@@ -9,7 +9,7 @@ from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
 from nemesis.registry import KINDS, Kind, kinds_of
 from nemesis.schedule import deal_schedule
-from results.record.plan import NEMESIS_KINDS, Plan, dump_plan, plan_from
+from results.record.plan import NEMESIS_KINDS, Plan, PlanError, dump_plan, plan_from
 from results.record.plan_parts import PlannedFault
 
 EVERYTHING = frozenset(Ability)
@@ -109,3 +109,11 @@ def test_disks_of_their_own_are_refused_where_nodes_cannot_have_them() -> None:
     story = plan_from({"workload": "script", "disk_mb": 64, "scenario": {"name": "epoch-1"}})
     with pytest.raises(UserError, match="disk_mb: the story of epoch-1 copies the nodes' files"):
         refuse_impossible(story, abilities=EVERYTHING)
+
+
+def test_a_workload_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    plan = plan_from({"workload": "lgo"})  # Its form is right; what there is, this side knows.
+    with pytest.raises(PlanError, match="workload: 'lgo' is none of log, txn, groups"):
+        refuse_impossible(plan, abilities=())
+    with pytest.raises(PlanError, match="workload"):
+        plan_from({"workload": "../log"})

@@ -12,6 +12,7 @@ from cluster.protocol import UserError
 from harness.arena import Arena
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
+from harness.world import RealWorld
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -39,6 +40,7 @@ def test_a_disk_that_gets_full_on_a_host_ends_the_run(tmp_path: Path) -> None:
         progress=Progress(Console(quiet=True), Snapshot),
         interrupts=Interrupts(),
         undo=ExitStack(),
+        world=RealWorld(),
     )
     arena.hosts = hosts
     hosts.left = {"n1": 1 << 30, "n2": 1 << 30}

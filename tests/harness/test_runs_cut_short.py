@@ -12,10 +12,10 @@ import pytest
 
 from harness.exit_codes import UNKNOWN
 from harness.interrupt import JUDGING, ONCE
-from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
 from results.verdict_json import read_verdict
+from results.wording.headline import headline
 from tests.cluster_hosts.hubs import NOBODY, as_ordinary_user
 from tests.harness.commands import (
     HERE,
@@ -69,6 +69,7 @@ def lend_cache(folder: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.night
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
     lend_cache(user_store)
 

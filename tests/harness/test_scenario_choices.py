@@ -232,7 +232,7 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         ),
         (["leader-epoch-1", "--rule", "leader-epoch-v0", "--form", "clean"], "told on no system"),
         (["leader-epoch-1", "--form", "clean", "--system", "reference"], "is not told there"),
-        (["n-minus-one", "--system", "reference"], "is not told there"),
+        (["late-leader-and-isr", "--system", "reference"], "is not told there"),
         (["leader-epoch-1", "--system", "kafka:4.3.1"], "its story needs the mode zookeeper"),
         (["leader-epoch-1", "--system", "kafka:4.3.1:zookeeper"], "does not know ZooKeeper"),
         (["leader-epoch-1", "--set", "x"], "--set takes KEY=VALUE"),

@@ -20,7 +20,7 @@ from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from harness.watcher import LOOKS
 from harness.watching import Watching
-from results.page.headline import headline
+from harness.world import RealWorld
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import (
     STOPPED_ON,
@@ -33,6 +33,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
+from results.wording.headline import headline
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 300
@@ -122,6 +123,7 @@ def test_a_watcher_that_died_at_the_very_end_is_told(tmp_path: Path) -> None:
     arena = Arena(
         plan=Plan(), paths=paths, clock=RunClock.starting_now(),
         progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
+        world=RealWorld(),
     )  # fmt: skip
     arena.hosts = make_hosts("process", [], paths.processes)
     watching = Watching(arena, cast("KafkaCluster", SimpleNamespace(nodes=())))

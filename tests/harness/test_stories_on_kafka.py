@@ -66,6 +66,7 @@ def test_a_late_request_hangs_a_transaction_where_nobody_verifies_it(
     assert "is open since offset 4" in hanging["sentence"]
 
 
+@pytest.mark.night
 def test_the_last_replica_with_eligible_leader_replicas_waits_for_a_good_copy(
     tmp_path: Path,
 ) -> None:

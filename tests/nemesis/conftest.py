@@ -14,7 +14,8 @@ from cluster.protocol import ClusterError, ClusterView, Command, Link, Partition
 from nemesis.network import Network
 from nemesis.protocol import Site
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan

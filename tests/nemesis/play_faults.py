@@ -44,8 +44,9 @@ from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.machine import tun_opens
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.play_in_namespaces import Sleepers
-from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS
+from tests.nemesis.proofs import NODE
 from tests.nemesis.witnesses import (
     OWN_TIME,
     REPLICA,
@@ -59,6 +60,7 @@ from tests.nemesis.witnesses import (
     seen_disk,
     seen_files,
     seen_quorum,
+    seen_votes,
 )
 from workloads.scripted import Script
 
@@ -293,6 +295,7 @@ class Room:
             ),
             "unclean-election": lambda: (_names(self.client.metadata(PAIR[0])["replicas"]), PAIR),
             "rolling-restart": lambda: (ROLLED, None),
+            "disputed-election": lambda: (NODES, None),
             "power-loss": follower,
             "wipe": follower,
             "bit-flip": follower,
@@ -310,6 +313,7 @@ class Room:
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
             "disk": lambda: seen_disk(self.places[node]),
             "quorum": lambda: self._look_at_quorum(node),
+            "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
             "topics": lambda: {"topics": self.client.topics()},

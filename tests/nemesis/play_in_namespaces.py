@@ -14,7 +14,8 @@ from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.signals import is_running, send_signal, state_of, wait_gone
 from cluster.protocol import ClusterView, Command, Hosts, ProcessId
 from nemesis.runner import Nemesis
-from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan

@@ -23,7 +23,7 @@ from results.record.clock import wait_until
 from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.docker_lab import daemon
 from tests.images.java_image import java_image
-from tests.nemesis.proofs import OF_LINKS
+from tests.nemesis.all_proofs import OF_LINKS
 from tests.ssh_lab import Lab
 
 PROCESS, NAMESPACE, DOCKER, SSH = "process", "namespace", "docker", "ssh"

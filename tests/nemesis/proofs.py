@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nemesis.registry import KINDS
-
 Seen = Mapping[str, Any]
 Shows = Callable[[Seen, Sequence[Seen]], bool]
 
@@ -105,7 +103,8 @@ def _links_gone(_: Seen, after: Seen) -> bool:
     return all(is_whole(link) for link in after.values())
 
 
-def _cut(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
+def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
+    """Return how a cut is proven, by what each link must be."""
     return Proof(witness="links", shows=_links(how), gone=_links_gone)
 
 
@@ -245,16 +244,23 @@ def _followed(before: Seen, looks: Sequence[Seen]) -> bool:
     return another and now["epoch"] > before["epoch"] and not now["brokers"]
 
 
+def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether more lives than before ended without a word after a vote, and another began."""
+    now = looks[-1]
+    died = [node for node, seen in now.items() if seen["died"] > before[node]["died"]]
+    return bool(died) and all(now[node]["brokers"] != before[node]["brokers"] for node in died)
+
+
 _FILES = "files"
 PROOFS: dict[str, Proof] = {
-    "isolate": _cut(dict.fromkeys(AROUND, is_dead)),
-    "halves": _cut(dict.fromkeys(AROUND, is_dead)),
-    "one-way-in": _cut({"n1-n2": is_dead, "n2-n3": is_deaf}),
-    "one-way-out": _cut({"n1-n2": is_deaf, "n2-n3": is_dead}),
+    "isolate": cut_proof(dict.fromkeys(AROUND, is_dead)),
+    "halves": cut_proof(dict.fromkeys(AROUND, is_dead)),
+    "one-way-in": cut_proof({"n1-n2": is_dead, "n2-n3": is_deaf}),
+    "one-way-out": cut_proof({"n1-n2": is_deaf, "n2-n3": is_dead}),
     "ring": Proof(witness="links", shows=_one_dead(AROUND), gone=_links_gone),
-    "bridge": _cut({"n1-n3": is_dead}),
+    "bridge": cut_proof({"n1-n3": is_dead}),
     "flapping": Proof(witness="links", shows=_flaps, gone=_links_gone, lasts=False),
-    "client-cut": _cut({"clients-n2": is_dead}),
+    "client-cut": cut_proof({"clients-n2": is_dead}),
     "delay": _bad(_is_late),
     "jitter": _bad(_is_uneven),
     "loss": _bad(_is_lossy),
@@ -293,13 +299,17 @@ PROOFS: dict[str, Proof] = {
     "unclean-election": Proof(
         witness="elections", shows=_led_by_who_was_behind, gone=_assigned_again, from_start=True
     ),
+    "disputed-election": Proof(
+        witness="voters",
+        shows=_voters_restarted_after_votes,
+        gone=lambda before, after: (
+            after.keys() == before.keys() and all(_one(now["brokers"]) for now in after.values())
+        ),
+        lasts=False,
+    ),
     "topic-churn": Proof(
         witness="topics",
         shows=lambda before, looks: bool(set(looks[-1]["topics"]) - set(before["topics"])),
         gone=lambda before, after: after["topics"] == before["topics"],
     ),
 }
-
-OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
-"""These need no broker to be proven, but machines only."""
-OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

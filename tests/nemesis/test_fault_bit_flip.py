@@ -17,7 +17,7 @@ from nemesis.bits import put_right, turn_over
 from nemesis.ledger import Ledger, heal_dead_run
 from nemesis.log_folders import RECOVERY_POINTS
 from nemesis.protocol import Aim
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.undo import FlipBack
 from tests.nemesis.conftest import World
 

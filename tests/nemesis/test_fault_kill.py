@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from cluster.protocol import ClusterError
+from nemesis.brokers import broker_runs
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience
 from nemesis.undo import Restart
@@ -15,6 +16,17 @@ SOON = Patience(limit_s=0.1)
 
 def _kill(world: World, *targets: str) -> Kill:
     return Kill(Aim(fault_id=1, targets=targets, rng=Random(0)), world.site())
+
+
+def test_a_broker_that_does_not_start_keeps_no_other_from_it(world: World) -> None:
+    fault = _kill(world, "n1", "n2")
+    fault.inject()
+    world.refuse("start n1", "the machine is on fire")
+    with pytest.raises(ClusterError, match="on fire"):
+        fault.heal()
+    assert [broker_runs(world.site(), node) for node in ("n1", "n2")] == [False, True]
+    fault.heal()
+    assert fault.confirm_healed(SOON) is not None
 
 
 def test_the_processes_are_gone_and_others_come_back(world: World) -> None:

@@ -14,7 +14,7 @@ from cluster.protocol import ClusterError
 from nemesis.disk_effects import ReplicaCut
 from nemesis.log_folders import RECOVERY_POINTS
 from nemesis.power_loss import cut_unflushed
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock
 from results.record.paths import RunPaths

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.protocol import ClusterError, ClusterView
 from nemesis import unclean_election
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from results.record.clock import wait_until
 from tests.nemesis.conftest import FakeCluster, World
 

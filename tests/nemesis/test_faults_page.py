@@ -21,7 +21,9 @@ def test_the_table_has_every_kind_with_its_family_and_needs() -> None:
     assert list(rows) == list(KINDS)
     for name, kind in KINDS.items():
         assert rows[name][1] == f"`{kind.family}`", name
-        assert rows[name][6] == (", ".join(sorted(kind.needs)) or "any"), name
+        hosts, by_hand, _ = rows[name][6].partition("; by hand")
+        assert hosts == (", ".join(sorted(kind.needs)) or "any"), name
+        assert bool(by_hand) == kind.by_hand, name
 
 
 def test_the_rules_name_the_aspects_and_what_waits_for_full_replicas() -> None:

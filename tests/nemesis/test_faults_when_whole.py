@@ -2,7 +2,7 @@
 
 import pytest
 
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from tests.nemesis.conftest import World
 
 

@@ -14,7 +14,7 @@ from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
 from nemesis.flapping import Flapping
 from nemesis.protocol import Aim, Patience, Site
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.topic_churn import TopicChurn
 from results.record.clock import stopwatch_s, wait_until
 from tests.nemesis.conftest import FakeCluster, FakeNetwork, World

@@ -14,7 +14,7 @@ from nemesis.life import FaultPhase
 from nemesis.protocol import Aim, Fault, Site
 from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.undo import Join, Restart
 from results.record.clock import wait_until
 from tests.nemesis.conftest import FakeHostsWithoutCuts, World

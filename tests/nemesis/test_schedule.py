@@ -8,20 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.hosts.abilities import abilities_of, able, built_for
+from cluster.kafka.configuration import hidden_s
 from cluster.protocol import Ability
-from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.overlaps import LONG, QUICK
+from nemesis.registry import KINDS, START_S, kinds_of, needs_of
 from nemesis.roster import roster_of
-from nemesis.schedule import (
-    FEW_FAMILIES,
-    MIN_HOLD_S,
-    Schedule,
-    ScheduledFault,
-    deal_schedule,
-    played_families,
-    unsupported,
-)
+from nemesis.schedule import FEW_FAMILIES, Schedule, deal_schedule, played_families, unsupported
+from nemesis.scheduled import MIN_HOLD_S, ScheduledFault
 from nemesis.targets import parse_target
-from results.record.plan import NEMESIS_KINDS, Plan, PlanError
+from results.record.plan import NEMESIS_KINDS, SIMULATED, Plan, PlanError, plan_from
 from results.record.plan_parts import PlannedFault
 
 PLANS = st.builds(
@@ -84,6 +80,21 @@ def test_faults_come_one_after_the_other_and_are_over_in_time(plan: Plan) -> Non
     assert all(0 < fault.hold_s < plan.delivery_timeout_s for fault in schedule.faults)
     assert all(fault.hold_s >= MIN_HOLD_S for fault in schedule.faults)
     assert [fault.fault_id for fault in schedule.faults] == list(range(1, len(starts) + 1))
+
+
+@pytest.mark.parametrize("families", [("power-loss",), ("kill", "power-loss", "wipe"), ("all",)])
+def test_what_takes_records_is_dealt_alone_with_a_while_before_and_after(
+    families: tuple[str, ...],
+) -> None:
+    for seed in range(20):
+        plan = Plan(seed=seed, nemesis=families, time_limit_s=300)
+        faults = deal_schedule(plan, abilities=frozenset(Ability)).faults
+        alone = [fault for fault in faults if KINDS[fault.kind].when_whole]
+        assert alone
+        for one, other in combinations(faults, 2):
+            if one in alone or other in alone:
+                settled_s = one.at_s + one.hold_s + KINDS[one.kind].settle_s
+                assert other.at_s >= settled_s + hidden_s(plan) - 0.01, (seed, one, other)
 
 
 @given(PLANS)
@@ -218,11 +229,56 @@ def test_kinds_that_aim_are_dealt_their_own_roles(monkeypatch: pytest.MonkeyPatc
     }
 
 
-def test_kinds_of_one_family_need_the_same_of_hosts() -> None:
+@pytest.mark.parametrize("hosts", ["namespace", "process", "docker", "ssh:x", "auto"])
+def test_kinds_of_one_family_need_the_same_of_real_hosts(hosts: str) -> None:
     # So that the families of a stored plan decide its schedule, whoever plays it.
-    for kind in KINDS.values():
-        assert kind.needs == needs_of(kind.family)
-        assert kind.family in NEMESIS_KINDS
+    can_be = [kind for kind in KINDS.values() if kind.needs <= built_for(hosts)]
+    kinds = [kind for kind in can_be if kind.is_dealt(hosts)]
+    assert all(kind.needs == needs_of(kind.family) for kind in kinds)
+    assert {kind.family for kind in kinds} == set(NEMESIS_KINDS)
+    assert [name for name, kind in KINDS.items() if kind not in can_be] == ["slow-disk"]
+    assert KINDS["disputed-election"] not in kinds
+
+
+def test_simulated_hosts_can_have_every_kind() -> None:
+    assert all(kind.needs <= built_for(SIMULATED) for kind in KINDS.values())
+    assert able(abilities_of(SIMULATED)) == built_for(SIMULATED)
+
+
+def test_what_is_dealt_where_it_cannot_be_is_dealt_nowhere() -> None:
+    real, virtual = (
+        deal_schedule(Plan(nemesis=("disk",), hosts=hosts), abilities=built_for(hosts))
+        for hosts in ("namespace", SIMULATED)
+    )
+    assert {fault.kind for fault in real.faults} == {"disk-full", "read-only"}
+    assert {fault.kind for fault in virtual.faults} == {"disk-full", "read-only", "slow-disk"}
+
+
+def test_a_kind_of_virtual_time_is_refused_elsewhere_by_name_with_a_reason() -> None:
+    plan = plan_from({"faults": [{"kind": "slow-disk", "target": "n1", "at_s": 1}]})
+    why_not = abilities_of("docker")
+    (sentence,) = unsupported(plan, abilities=able(why_not), why_not=why_not)
+    assert "fault 'slow-disk' at 1 s needs hosts that can slow a node's disk down" in sentence
+    assert "--hosts simulated" in sentence
+
+
+def test_simulated_nodes_need_no_time_to_start() -> None:
+    for name, kind in KINDS.items():
+        real_s, virtual_s = kind.settles_s("namespace"), kind.settles_s(SIMULATED)
+        assert real_s == kind.settle_s
+        assert 0 < virtual_s == real_s - START_S * kind.starts, name
+    assert KINDS["rolling-restart"].starts > KINDS["kill"].starts > KINDS["pause"].starts == 0
+
+
+@given(PLANS)
+def test_many_families_overlap_in_virtual_time_and_few_do_not(plan: Plan) -> None:
+    few = plan.model_copy(update={"hosts": SIMULATED})
+    assert deal_schedule(few, abilities=built_for(SIMULATED)).spares_majority
+    many = few.model_copy(update={"nemesis": NEMESIS_KINDS, "time_limit_s": 300.0})
+    schedule = deal_schedule(many, abilities=built_for(SIMULATED))
+    assert not schedule.spares_majority
+    assert {fault.lane for fault in schedule.faults} == {LONG, QUICK}
+    assert all(f.at_s + f.hold_s < many.time_limit_s for f in schedule.faults)
 
 
 def test_the_mean_time_between_starts_is_the_interval() -> None:

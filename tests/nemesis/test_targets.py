@@ -235,7 +235,8 @@ def test_a_quorum_has_a_leader_and_voters_and_zookeeper_has_none() -> None:
     assert resolved("n103") == ("n103",)
     voters = {resolved("quorum-voter", seed)[0] for seed in range(30)}
     assert voters == {"n101", "n102", "n103"}
+    assert resolved("quorum-voters") == ("n101", "n102", "n103")
     old = roster_of(Plan(system="kafka:2.8.2"))
-    for expression in ("quorum-leader", "quorum-voter"):
+    for expression in ("quorum-leader", "quorum-voter", "quorum-voters"):
         with pytest.raises(PlanError, match="ZooKeeper keeps the metadata"):
             parse_target(expression, old)

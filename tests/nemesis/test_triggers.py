@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cluster.protocol import Ability, ClusterView, PartitionState
 from nemesis.roster import roster_of
-from nemesis.schedule import ScheduledFault, deal_schedule
+from nemesis.schedule import deal_schedule
+from nemesis.scheduled import ScheduledFault
 from nemesis.triggers import look, parse_trigger
 from results.record.clock import wait_until
 from results.record.plan import Plan, PlanError, load_plan, plan_from

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.protocol import ClusterView
 from nemesis.protocol import Aim
-from nemesis.schedule import ScheduledFault
+from nemesis.scheduled import ScheduledFault
 from nemesis.unclean_election import UncleanElection
 from tests.nemesis import test_fault_unclean_election as fault_unclean_election
 from tests.nemesis.conftest import World

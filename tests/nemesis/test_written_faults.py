@@ -5,7 +5,7 @@ import pytest
 from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
-from nemesis.targets import ON_CONTROLLERS
+from nemesis.targets import ON_CONTROLLERS, QUORUM_VOTERS
 from results.record.plan import ALL, Plan, PlanError
 from results.record.plan_parts import PlannedFault
 from results.record.terms import Mode
@@ -42,6 +42,12 @@ def _schedule(plan: Plan, **fault: object) -> None:
          "means replicas or all; use that"),
         (Plan(), {"kind": "controller-failover", "target": "not-controller"},
          "means controller or quorum-leader; use that"),
+        (Plan(nodes=2, replication=2), {"kind": "disputed-election", "target": "quorum-voters"},
+         "it takes 3 voters of a quorum of Kafka's own, or more"),
+        (Plan(), {"kind": "disputed-election", "target": "n1"},
+         r"about all who vote \(n1, n2, n3\); use quorum-voters"),
+        (Plan(system=APART), {"kind": "disputed-election", "target": "all"},
+         r"about all who vote \(n101, n102, n103\); use quorum-voters"),
         (Plan(), {"kind": "one-way-in", "target": "all"},
          "nobody would be left for it to cut off; use majority"),
         *(
@@ -65,6 +71,10 @@ def test_it_is_refused_with_one_sentence(plan: Plan, fault: dict[str, object], w
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_may_be_written_with_the_roles_that_it_is_dealt(kind: str, system: str) -> None:
     plan = Plan(system=system, nodes=5, replication=3)
+    if kind == "disputed-election" and plan.mode is Mode.ZOOKEEPER:
+        with pytest.raises(PlanError, match="not a quorum of Kafka's own"):
+            _schedule(plan, kind=kind, target=QUORUM_VOTERS)
+        return
     for target in KINDS[kind].aims or ("one", "leader(log-0,1)", "n2", "majority"):
         _schedule(plan, kind=kind, target=target)
 

@@ -33,6 +33,9 @@ PROBE_BYTES = bytes(4096)
 METADATA_S = 1.5
 TOLD_LIMIT_S = 60.0
 ENDED = "] shut down completed (kafka.server.BrokerServer)"
+BEGUN = "Starting controller (kafka.server.ControllerServer)"
+"""A voter's first words of a life in which it may vote."""
+VOTED = re.compile(r"Vote request VoteRequestData\(.*preVote=false.*\) with epoch \d+ is granted")
 OWN_TIME = "own-time"
 """A topic of one partition a broker, which that one leads alone and stamps with its own clock."""
 Seen = dict[str, Any]
@@ -135,6 +138,13 @@ def seen_quorum(places: Sequence[Place], of: Place) -> Seen:
             states.append((state["leaderEpoch"], state["leaderId"]))
     epoch, leader = max(states)
     return {"leader": leader, "epoch": epoch, "brokers": of.brokers()}
+
+
+def seen_votes(place: Place) -> Seen:
+    """Return a node's servers, and how many of its lives ended without a word after a vote."""
+    lives = place.file("logs/server.log").read_text(errors="replace").split(BEGUN)
+    died = [life for life in lives[:-1] if VOTED.search(life) and ENDED not in life]
+    return {"brokers": place.brokers(), "died": len(died)}
 
 
 class Client:

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from random import Random
 
+from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.host import Host
-from cluster.reference.simulator.network import MS, Badness
 from cluster.reference.simulator.simulation import Simulation
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # no stubs
 
+from cluster.files.properties import properties
 from cluster.hosts.process import free_ports
-from cluster.kafka.properties import properties
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.formatting import format_log_dirs
 from results.record.clock import wait_until

@@ -17,8 +17,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from cluster.files.batches import read_segment
+from cluster.files.properties import properties
 from cluster.hosts.process import free_ports
-from cluster.kafka.properties import properties
 from cluster.reference.broker.boot import Booted, boot
 from cluster.reference.controller.image import MetadataImage, PartitionImage
 from cluster.reference.log.disk import FolderDisk

@@ -13,7 +13,7 @@ from cluster.reference.bugs import Bug
 
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "cluster" / "reference"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "rules.md"))
 WANTED = frozenset({101, 279, 320, 497, 500, 595, 630, 841, 903, 966, 996})
 
 

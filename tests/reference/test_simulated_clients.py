@@ -1,6 +1,7 @@
 """Simulated clients, against one broker of a few lines: what is recorded is what is in its log."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,19 @@ from cluster.reference.log.batches import batch
 from cluster.reference.log.files import LogFiles
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import recovered
-from cluster.reference.machine import Arrived, Effect, Event, Fired, Reply, SetTimer
+from cluster.reference.machine import (
+    Answered,
+    Arrived,
+    Effect,
+    Event,
+    Fired,
+    Reply,
+    Request,
+    SetTimer,
+)
 from cluster.reference.messages.clients import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     MetadataRequest,
@@ -31,15 +43,24 @@ from cluster.reference.messages.data import (
     ProduceResponse,
 )
 from cluster.reference.simulator.disk import SimulatedDisk
-from cluster.reference.simulator.host import Booted
+from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import Tasks
+from harness.simulated.consumer import Consumer
 from harness.simulated.encoding import fetched_records, record_batch
+from harness.simulated.leaders import Leaders
+from harness.simulated.wishes import NO_COORDINATOR
 from harness.simulated.worker import ClientHosts, SimulatedWorker
+from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s
+from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
-from results.record.terms import Phase
+from results.record.runtime import within
+from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
 from results.record.values import decode_payload
+from workloads.fleet import Fleet
+from workloads.member import GroupMember
 
 MS = 1_000_000
 
@@ -59,6 +80,7 @@ class OneBroker:
             for topic, part in plan.topic_partitions
         }
         self.parked: list[Arrived] = []
+        self.asked = 0
 
     def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         return []
@@ -69,6 +91,7 @@ class OneBroker:
             return [Reply(asker=each.asker, message=self.fetched(each.message)) for each in parked]
         if not isinstance(event, Arrived):
             return []
+        self.asked += 1
         out: list[Effect] = []
         match event.message:
             case MetadataRequest():
@@ -137,6 +160,27 @@ class OneBroker:
         )
 
 
+def add_broker(simulation: Simulation, plan: Plan) -> Host:
+    return simulation.add(
+        1, lambda disk: Booted(machine=OneBroker(disk, plan), storage=LogFiles(disk))
+    )
+
+
+def fleet_of(simulation: Simulation, plan: Plan, folder: Path) -> Fleet:
+    topics = [
+        CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
+        for name in plan.topic_names
+    ]
+    return Fleet(
+        plan,
+        topics,
+        "n1:9092",
+        clock=RunClock(start_ns=0),
+        paths=RunPaths(folder),
+        worker=partial(SimulatedWorker, simulation=simulation),
+    )
+
+
 def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Table], SimulatedDisk]:
     """Play ten seconds with crashes, and return the tables and the broker's disk."""
     plan = plan_from(
@@ -144,42 +188,30 @@ def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Tabl
     )
     folder.mkdir(parents=True)
     simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=1.0))
-    broker = simulation.add(
-        1, lambda disk: Booted(machine=OneBroker(disk, plan), storage=LogFiles(disk))
-    )
+    broker = add_broker(simulation, plan)
     broker.start()
-    topics = [
-        CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
-        for name in plan.topic_names
-    ]
-    workers = [
-        SimulatedWorker(
-            plan,
-            number,
-            topics=topics,
-            hosts=ClientHosts(simulation, plan, [1], first=number),
-            simulation=simulation,
-            live=folder,
-        )
-        for number in range(plan.crews)
-    ]
-    simulation.run(2)
-    for each in workers:
-        each.phase = Phase.MAIN
-    for _ in range(3):
-        broker.kill()
-        simulation.run(0.3)
-        broker.start()
-        simulation.run(2)
-    for each in workers:
-        each.stop()
-    simulation.run(5)
-    for each in workers:
-        each.close()
+    fleet = fleet_of(simulation, plan, folder)
+
+    def work() -> None:
+        fleet.start()
+        pause_until(stopwatch_s() + 2)
+        fleet.phase(Phase.MAIN)
+        for _ in range(3):
+            broker.kill()
+            pause_until(stopwatch_s() + 0.3)
+            broker.start()
+            pause_until(stopwatch_s() + 2)
+        assert fleet.counts().sent_ok > 300
+        assert fleet.stop(5) == []
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work)
+    live = RunPaths(folder).live
     tables: dict[str, list[pa.Table]] = {}
     for number in range(plan.crews):
         made, problems = ingest(
-            Unit(run_id="r", name=f"worker-{number}", folder=folder), lambda *_: []
+            Unit(run_id="r", name=f"worker-{number}", folder=live), lambda *_: []
         )
         assert not problems
         for name, table in made.items():
@@ -224,8 +256,132 @@ def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") != contents(tmp_path / "other")
 
 
+@pytest.mark.parametrize("workload", ["log", "groups"])
+@pytest.mark.parametrize("limit_s", [1.0, -9.0], ids=["told to stop", "killed"])
+def test_no_client_outlives_its_worker(tmp_path: Path, workload: str, limit_s: float) -> None:
+    """A process takes its clients along: what they had in flight is not tried again."""
+    plan = plan_from(
+        {"nodes": 1, "replication": 1, "min_insync": 1, "rate": 200, "workload": workload}
+    )
+    simulation = Simulation(1)
+    broker = add_broker(simulation, plan)
+    fleet = fleet_of(simulation, plan, tmp_path)
+    troubles: list[str] = []
+
+    def work() -> None:
+        fleet.start()
+        pause_until(stopwatch_s() + 2)  # Nobody answers: there is much in flight.
+        assert min(simulation.hosts) < 0, "clients have machines"
+        assert fleet.counts().in_flight > 0
+        troubles.extend(fleet.stop(limit_s))
+        assert [number for number in simulation.hosts if number < 0] == []
+        pause_until(stopwatch_s() + 1)  # What is on its way comes to nothing.
+        broker.start()
+        pause_until(stopwatch_s() + 30)
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work)
+        tasks.end()
+    assert len(troubles) == (plan.crews if limit_s < 0 else 0)
+    assert broker.process is not None
+    assert isinstance(broker.process.machine, OneBroker)
+    assert broker.process.machine.asked == 0
+
+
+class Silent:
+    """Says that it coordinates every group, and nothing more."""
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
+        if isinstance(event, Arrived) and isinstance(event.message, FindCoordinatorRequest):
+            return [Reply(asker=event.asker, message=FindCoordinatorResponse(node_id=1))]
+        return []
+
+
+@pytest.mark.parametrize(
+    ("is_found", "error", "at_most_s"),
+    [
+        pytest.param(False, NO_COORDINATOR, 7, id="no coordinator is found"),
+        pytest.param(True, "_TRANSPORT", 22, id="the coordinator does not answer"),
+    ],
+)
+def test_a_commit_is_waited_for_as_long_as_a_real_client_does(
+    *, is_found: bool, error: str, at_most_s: float
+) -> None:
+    """For a session's time, which is 6 s, until it can be asked; two times 10 s for an answer."""
+    plan, simulation = plan_from({"workload": "groups"}), Simulation(1)
+    broker = simulation.add(1, lambda disk: Booted(machine=Silent(), storage=LogFiles(disk)))
+    if is_found:
+        broker.start()
+    client = ClientHosts(simulation, plan, [1]).member(0, "group")
+    member = GroupMember(client, group="group", clock=RunClock(start_ns=0))
+
+    def work() -> None:
+        key = (plan.topic_names[0], 0)
+        said = member.commit({key: 1}, op_id=1, wait=True)
+        assert said is not None
+        assert said.startswith(error)
+        assert stopwatch_s() <= at_most_s
+        (told,) = member.told()
+        assert (told.outcome, told.error) == (Outcome.INFO, said)
+
+    tasks = Tasks(simulation.agenda)
+    with within(tasks):
+        tasks.run(work, limit_ns=60 * NS_PER_S)
+
+
+def test_an_end_is_told_when_all_before_it_was_read() -> None:
+    """A fetch may hold less than there is."""
+    consumer, sizes = Consumer(Leaders(["t"], [1]), wake=lambda: None), (3, 2)
+    consumer.assign({("t", 0): None})
+    told = MetadataResponse(
+        brokers=(),
+        cluster_id=None,
+        controller_id=1,
+        topics=(MetadataResponseTopic(name="t", partitions=(_led_by(1),)),),
+    )
+    (asked,) = requests(consumer.start(0))
+    (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=told)))
+    ends, at = [], 0
+    for size in sizes:
+        held = record_batch(range(at, at + size), payload_bytes=20, producer=(-1, -1, -1), at_ms=0)
+        answer = fetched("t", at.to_bytes(8, "big") + held[8:], high_watermark=sum(sizes))
+        (asked,) = requests(consumer.on(0, Answered(request=asked.number, message=answer)))
+        ends.append(consumer.poll(100).ends)
+        at += size
+    assert ends == [{}, {("t", 0): 5}]
+
+
+def _led_by(broker: int) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=0,
+        leader_id=broker,
+        leader_epoch=0,
+        replica_nodes=(broker,),
+        isr_nodes=(broker,),
+    )
+
+
+def fetched(topic: str, data: bytes, *, high_watermark: int) -> FetchResponse:
+    part = FetchedPartition(
+        topic=topic,
+        partition=0,
+        error_code=ErrorCode.none,
+        high_watermark=high_watermark,
+        records=data,
+    )
+    return FetchResponse(partitions=(part,))
+
+
+def requests(effects: Sequence[Effect]) -> list[Request]:
+    return [each for each in effects if isinstance(each, Request)]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(RunPaths(folder).live.iterdir())}
 
 
 def test_batches_are_what_readers_of_kafkas_files_read() -> None:
@@ -235,4 +391,4 @@ def test_batches_are_what_readers_of_kafkas_files_read() -> None:
     (batch,) = segment.batches
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 1, 5)
     assert [decode_payload(each.value) for each in records(batch)] == [7, 1 << 40]
-    assert fetched_records(data, offset=1) == [(1, 1 << 40, -1, 0)]
+    assert fetched_records(data, offset=1) == ([(1, 1 << 40, -1, 0)], 2)

@@ -18,13 +18,14 @@ from cluster.reference.quorum.member import Identity
 from cluster.reference.quorum.quorum import Quorum
 from cluster.reference.quorum.state import FOLDER, Role, election_state
 from cluster.reference.settings import Settings
+from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted
-from cluster.reference.simulator.invariants import BrokenInvariantError, QuorumInvariants
-from cluster.reference.simulator.network import MS, Badness, Latency
+from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from tests.reference.drawn_faults import DrawnFaults
+from tests.reference.invariants import BrokenInvariantError, QuorumInvariants
 
 SETTINGS = Settings(
     controller_quorum_election_timeout_ms=1000,

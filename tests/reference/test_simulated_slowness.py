@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.playing import play_here
 from checkers.run import judge_runs
 from cluster.files.quorum_log import quorum_votes
+from cluster.hosts.abilities import built_for
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
-from harness.simulated.life import SimulatedLife
-from harness.simulated.nodes import boots, node_properties, numbers
-from harness.simulated.session import as_simulated
 from nemesis.overlaps import LONG, QUICK, deal_overlapping
-from nemesis.schedule import MIN_HOLD_S
-from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
+from nemesis.registry import KINDS
+from nemesis.schedule import played_families
+from nemesis.scheduled import MIN_HOLD_S
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, plan_from
+from results.record.plan import Plan, plan_from
 from results.record.terms import Validity
 
 S = 1_000_000_000
@@ -74,23 +74,12 @@ def plan_of(**settings: object) -> Plan:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    plan, schedule = as_simulated(plan_of(faults=FAULTS))
-    paths = RunPaths(tmp_path_factory.mktemp("slow"))
-    simulation = Simulation(plan.seed)
-    life = SimulatedLife(
-        plan,
-        schedule=schedule,
-        simulation=simulation,
-        boots=boots(plan, simulation.streams),
-        paths=paths,
-        properties={number: node_properties(plan, number) for number in numbers(plan)},
-        say=lambda _: None,
-    )
     seen: dict[int, Witness] = defaultdict(Witness)
-    for number in numbers(plan):
-        simulation.hosts[number].watch = lambda process: seen[process.id].look(process)
-    paths.plan.write_text(dump_plan(plan))
-    life.live()
+
+    def before(simulation: Simulation) -> None:
+        simulation.watch = lambda process: seen[process.id].look(process)
+
+    paths = play_here(plan_of(faults=FAULTS), tmp_path_factory.mktemp("slow"), before=before).paths
     verdict = judge_runs([paths.root], engine="local")[0]
     assert verdict.valid is Validity.VALID, verdict.unknown_because
     rows = {row["kind"]: row for row in pq.read_table(paths.table("faults")).to_pylist()}
@@ -130,14 +119,17 @@ def test_a_voter_is_struck_after_the_vote_that_its_log_tells_of(told: Told) -> N
 
 def test_overlapping_faults_are_of_every_kind_and_over_in_time() -> None:
     plan = plan_of(time_limit_s=300, nemesis="all")
-    faults = deal_overlapping(plan, VIRTUAL_FAMILIES)
-    assert faults == deal_overlapping(plan, VIRTUAL_FAMILIES)
-    assert {fault.kind for fault in faults} == set(VIRTUAL_KINDS)
+    families = played_families(plan, abilities=built_for(plan.hosts))
+    faults = deal_overlapping(plan, families)
+    assert faults == deal_overlapping(plan, families)
+    assert {fault.kind for fault in faults} == {
+        name for all_of in families.values() for name in all_of
+    }
     assert all(fault.at_s + fault.hold_s < plan.time_limit_s for fault in faults)
     long = [fault for fault in faults if fault.lane == LONG]
     quick = [fault for fault in faults if fault.lane == QUICK]
     assert min(fault.hold_s for fault in long) >= MIN_HOLD_S > max(f.hold_s for f in quick)
-    assert not [fault for fault in quick if VIRTUAL_KINDS[fault.kind].when_whole]
+    assert not [fault for fault in quick if KINDS[fault.kind].when_whole]
     assert any(
         one.at_s < other.at_s + other.hold_s and other.at_s < one.at_s + one.hold_s
         for one in long

@@ -1,45 +1,61 @@
 """The stories that run on real Kafka, in virtual time: the very files, the very ends."""
 
-import hashlib
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.protocol import UserError
-from cluster.reference.simulator.simulation import Simulation
 from harness.cli import exit_code
-from harness.scenarios.actions import Cut, Pause, Produce, Resume
-from harness.scenarios.choices import story_values
-from harness.scenarios.conditions import log_end
+from harness.scenarios.actions import (
+    Answered,
+    CreateTopics,
+    Cut,
+    ElectPreferred,
+    ElectUnclean,
+    Kill,
+    Pause,
+    Produce,
+    Read,
+    Reassign,
+    Resume,
+    Start,
+    Stop,
+)
+from harness.scenarios.choices import choice_words
+from harness.scenarios.conditions import (
+    ended,
+    isr_is,
+    leads,
+    log_end,
+    nobody_leads,
+    unregistered,
+)
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.every import Part, parts
 from harness.scenarios.protocol import Scenario, Step
 from harness.scenarios.registry import SCENARIOS
 from harness.scenarios.replication_steps import SCENARIO as REPLICATION
 from harness.scenarios.telling import story_of
-from harness.simulated.session import as_simulated, play, refuse_unsimulated
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
-from results.record.plan import Plan, plan_from
+from results.record.plan import Plan
 from results.record.steps import load_steps
 from results.record.story import load_story
+from results.record.stream import read_stream, table_of
 from results.verdict_json import read_verdict
-
-STORIES = [part for part in parts(system="reference") if part.scenario.simulated]
-
-
-def plan_of(part: Part) -> Plan:
-    values = story_values(part.scenario, part.choices, system=part.system)
-    return plan_from({**values, "hosts": "simulated"})
+from tests.reference.told_stories import STORIES, plan_of, told
 
 
 @pytest.mark.parametrize("part", STORIES, ids=lambda part: part.name)
 def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> None:
-    words = [f"--{key}={value}" for key, value in part.choices.items()]
+    words = " ".join(choice_words(part.choices)).split()
     asked = ["scenario", "run", part.scenario.name, *words, "--system", "reference"]
     code = exit_code(
         [*asked, "--hosts", "simulated", "--engine", "local", "--store", str(tmp_path)]
@@ -58,7 +74,7 @@ def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> 
     assert not any(step.failed for step in steps)
     faults = pq.read_table(paths.table("faults")).to_pylist()
     assert all(row["effect"] and row["heal_effect"] for row in faults)
-    if part.scenario.of_quorum:
+    if part.scenario.name == "quorum-divergence":
         (healing,) = (step for step in steps if "healed the cut apart" in step.did)
         _check_that_the_old_leader_speaks_for_itself(paths, until_ns=healing.begun_ns)
 
@@ -82,31 +98,32 @@ def test_there_are_stories_by_each_rule() -> None:
         "high-watermark", "leader-epoch", "leader-epoch-v0", None,
     }  # fmt: skip
     assert {part.scenario.name for part in STORIES} == {
-        "leader-epoch-1", "leader-epoch-2", "replication-steps", "quorum-divergence",
+        "leader-epoch-1", "leader-epoch-2", "leader-epoch-handson", "replication-steps",
+        "n-minus-one", "last-replica-standing", "quorum-failover", "quorum-divergence",
+        "forgotten-vote",
     }  # fmt: skip
 
 
 def test_the_same_seed_is_the_same_story_byte_by_byte(tmp_path: Path) -> None:
-    part = next(parts("leader-epoch-1 --rule high*", system="reference"))
-    first, second = (dict(_played(plan_of(part), tmp_path / name)) for name in ("a", "b"))
-    assert first == second
-    assert any(name.startswith("snapshots/step-03/n2/") for name in first)
-    assert any(name.startswith("record/live/") for name in first)
+    """In two processes that put sets in different orders, of every story."""
+    first, second = (_told_by_a_process(tmp_path, hash_seed) for hash_seed in (1, 2))
+    assert first.keys() == {part.name for part in STORIES}
+    for name, files in first.items():
+        assert files == second[name], name
+        wanted = ("snapshots/step-02/n1/data/", "record/live/", "nodes/n1/data/", "steps.jsonl")
+        assert all(any(file.startswith(each) for file in files) for each in wanted), name
 
 
-def test_a_story_that_needs_what_was_held_back_at_once_is_refused() -> None:
-    (forgotten,) = parts("forgotten-vote", system="reference")
-    with pytest.raises(UserError, match="what a cut held back comes late there"):
-        refuse_unsimulated(plan_of(forgotten))
-
-
-def test_a_step_that_cannot_be_simulated_is_refused_with_its_name() -> None:
-    move = next(parts("leader-epoch-1 * --form clean --way move*"))
-    plan = plan_of(move).model_copy(
-        update={"system": "reference:controllers", "hosts": "simulated"}
+def _told_by_a_process(folder: Path, hash_seed: int) -> dict[str, dict[str, str]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.reference.told_stories", str(folder / str(hash_seed))],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
-    with pytest.raises(UserError, match="cannot be simulated: step 1 has a Reassign"):
-        refuse_unsimulated(plan)
+    found: dict[str, dict[str, str]] = json.loads(done.stdout)
+    return found
 
 
 def retold(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +132,18 @@ def retold(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.scenarios.choices.SCENARIOS", (scenario, *others))
 
 
-def test_a_story_that_breaks_off_is_healed_read_and_not_valid(
+def retold_plan(
+    monkeypatch: pytest.MonkeyPatch,
+    step: Step,
+    *,
+    away: Callable[[Plan], tuple[str, ...]] = lambda _plan: (),
+) -> Plan:
+    """Return the plan of a story of one step."""
+    retold(replace(REPLICATION, steps=lambda _plan: (step,), away=away), monkeypatch)
+    return plan_of(next(parts(REPLICATION.name, system="reference")))
+
+
+def test_a_story_that_breaks_off_is_healed_and_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = replace(log_end("n1", 9), within_s=3)
@@ -128,61 +156,112 @@ def test_a_story_that_breaks_off_is_healed_read_and_not_valid(
             never,
         ),
     )
-    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
-    asked = ["scenario", "run", REPLICATION.name, "--system", "reference", "--hosts", "simulated"]
-    assert exit_code([*asked, "--engine", "local", "--store", str(tmp_path)]) == 2
-    paths = RunPaths((tmp_path / "latest").resolve())
+    plan = retold_plan(monkeypatch, step)
+    with pytest.raises(ScenarioError, match="3 s for the log of n1 ends at 9; seen instead: 1"):
+        told(plan, tmp_path / "run")
+    paths = RunPaths(tmp_path / "run")
     milestones = {each.name: each for each in load_milestones(paths.milestones)}
-    assert (
-        "3 s for the log of n1 ends at 9; seen instead: 1"
-        in milestones["failed"].detail["sentence"]
-    )
     assert milestones["healed"].detail == milestones["recovered"].detail == {}
+    assert {"final-reads", "noted", "collected"} <= milestones.keys()
     # What was under way came to its own end first.
     assert milestones["main-ended"].at_ns > load_steps(paths.steps)[0].ended_ns
-    (sent,) = pq.read_table(paths.table("sends")).to_pylist()
-    assert sent["outcome"] == "info"
-    assert all(row["heal_effect"] for row in pq.read_table(paths.table("faults")).to_pylist())
+    sends = [row["op_id"] for row in _stream(paths, "op_invocations") if row["f"] == "send"]
+    ends = {row["op_id"]: row["outcome"] for row in _stream(paths, "op_completions")}
+    assert [ends[op_id] for op_id in sends] == ["info"]
+    healed = {row["fault_id"]: row["heal_effect"] for row in _stream(paths, "faults")}
+    assert len(healed) == 2
+    assert all(healed.values())
+
+
+def _stream(paths: RunPaths, table: str) -> list[dict[str, Any]]:
+    files = [path for path in sorted(paths.live.iterdir()) if table_of(path) == table]
+    return [row for path in files for each in read_stream(path) for row in each.to_pylist()]
 
 
 def test_a_fault_without_effect_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.reference.simulator.process.Process.pause", lambda _process: None)
-    step = Step("n3 is paused, which it does not notice.", (Pause("n3"),))
-    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
-    asked = ["scenario", "run", REPLICATION.name, "--system", "reference", "--hosts", "simulated"]
-    assert exit_code([*asked, "--engine", "local", "--store", str(tmp_path)]) == 2
-    (row,) = pq.read_table(RunPaths(tmp_path / "latest").table("faults")).to_pylist()
-    assert (row["confirmed_ns"], json.loads(row["effect"])) == (
-        None,
-        {"without_effect": "no effect could be measured in time"},
-    )
+    plan = retold_plan(monkeypatch, Step("n3 is paused, which it does not notice.", (Pause("n3"),)))
+    with pytest.raises(ScenarioError, match="pause of n3 had no effect: "):
+        told(plan, tmp_path / "run")
 
 
 def test_a_cut_of_links_that_are_dead_already_has_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = Step("n2 is deaf twice.", (Cut("deaf", (("n1", "n2"),)), Cut("too", (("n1", "n2"),))))
-    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
-    plan = plan_of(next(parts(REPLICATION.name, system="reference")))
     with pytest.raises(ScenarioError, match="cut of n2 had no effect"):
-        dict(_played(plan, tmp_path / "run"))
+        told(retold_plan(monkeypatch, step), tmp_path / "run")
 
 
 def test_nobody_is_resumed_who_goes_on_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = Step("n3 is resumed twice.", (Pause("n3"), Resume("n3"), Resume("n3")))
-    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
-    plan = plan_of(next(parts(REPLICATION.name, system="reference")))
     with pytest.raises(ScenarioError, match="n3 cannot be resumed: it is up"):
-        dict(_played(plan, tmp_path / "run"))
+        told(retold_plan(monkeypatch, step), tmp_path / "run")
 
 
-def test_a_story_that_leaves_somebody_down_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    retold(replace(REPLICATION, away=lambda _plan: ("n3",)), monkeypatch)
-    part = next(parts(REPLICATION.name, system="reference"))
-    with pytest.raises(UserError, match="it leaves n3 down; take other hosts"):
-        refuse_unsimulated(plan_of(part))
+def test_who_is_away_at_the_end_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step("n3 goes for good.", (Kill("n3"), unregistered("n3"), isr_is("n1", "n2")))
+    plan = retold_plan(monkeypatch, step, away=lambda _plan: ("n3",))
+    paths = told(plan, tmp_path / "run")
+    milestones = {each.name: each for each in load_milestones(paths.milestones)}
+    assert milestones["healed"].detail == milestones["recovered"].detail == {}
+    assert "failed" not in milestones["noted"].detail
+    assert [node.state for node in load_steps(paths.steps)[0].nodes] == ["up", "up", "down", "up"]
+    assert milestones["stopped"].detail == dict.fromkeys(("n1", "n2", "n101"), "clean") | {
+        "n3": milestones["stopped"].detail["n3"]
+    }
+
+
+def test_orders_and_what_goes_on_beside_a_story_are_told_in_virtual_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step(
+        "Whatever a story may do is done.",
+        (
+            Produce(wait=False),
+            Answered(),
+            Reassign(("n2", "n1", "n3")),
+            ElectPreferred(),
+            leads("n2"),
+            CreateTopics(names=("other",)),
+            CreateTopics(names=("another",), at="n1"),
+            Stop("n3", wait=False),
+            ended("n3"),
+            Start("n3"),
+            isr_is("n1", "n2", "n3"),
+            Kill("n1"),
+            Kill("n3"),
+            isr_is("n2"),
+            Kill("n2"),
+            Start("n1"),
+            nobody_leads(),
+            ElectUnclean(),
+            leads("n1"),
+            Read(),
+        ),
+    )
+    paths = told(retold_plan(monkeypatch, step), tmp_path / "run")
+    (told_step,) = load_steps(paths.steps)
+    assert told_step.did == (
+        "began to send a message with acks=all",
+        "sent with acks=all: message1; acknowledged at offset 0",
+        "changed the assignment to n2, n1, n3",
+        "had the preferred leader elected",
+        "created other",
+        "asked n1 for the topics another, and got them",
+        "told n3 to stop",
+        "started n3, and it is registered",
+        "killed n1",
+        "killed n3",
+        "killed n2",
+        "started n1, and it is registered",
+        "had any live replica elected",
+        "read: message1",
+    )
 
 
 def test_a_simulated_story_s_counterpart_is_simulated_too() -> None:
@@ -197,14 +276,3 @@ def test_a_simulated_story_s_counterpart_is_simulated_too() -> None:
 def test_real_brokers_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["scenario", "run", "leader-epoch-1", "--hosts", "simulated"]) == 254
     assert "only the reference cluster can be simulated" in capsys.readouterr().err
-
-
-def _played(plan: Plan, root: Path) -> Iterator[tuple[str, str]]:
-    """Play a story; yield the hash of every file that came of it."""
-    root.mkdir()
-    paths = RunPaths(root)
-    simulated, schedule = as_simulated(plan)
-    said: list[str] = []
-    play(simulated, schedule, paths, simulation=Simulation(plan.seed), say=said.append)
-    for file in sorted(each for each in root.rglob("*") if each.is_file()):
-        yield str(file.relative_to(root)), hashlib.sha256(file.read_bytes()).hexdigest()

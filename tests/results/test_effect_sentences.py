@@ -1,7 +1,7 @@
 """What the page says of each effect that a fault can have, and of what it does not know."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import pytest
@@ -36,7 +36,7 @@ from nemesis.disk_effects import (
     SlowDiskEffect,
     WipeEffect,
 )
-from nemesis.effects import Effect, HealEffect, effect_to_json
+from nemesis.effects import Effect, HealEffect, SaysItself, effect_to_json
 from nemesis.link_effects import (
     ClearEffect,
     FlapEffect,
@@ -47,7 +47,7 @@ from nemesis.link_effects import (
     LinkQuality,
     QualityEffect,
 )
-from results.page.effects import effect_sentence, heal_sentence
+from results.wording.effects import effect_sentence, heal_sentence
 
 PLACE = ("log-0", 1)
 GONE = ProcessChange(node="n2", pid=811, start_ticks=1, state_before="S", state_after=None)
@@ -224,8 +224,15 @@ SENTENCES: list[tuple[Any, str]] = [
         "a flush held n1 up for 0.046 s, for 0.001 s before",
     ),
     (
-        DisputedElectionEffect(took_s=1, struck=(VoterStruck(node="n3", epoch=2, voted_for="n1"),)),
-        "killed and started again: n3 after its vote for n1 in epoch 2",
+        DisputedElectionEffect(
+            took_s=1,
+            struck=(VoterStruck(node="n3", epoch=2, voted_for="n1"),),
+            slow=_quality(delay_ms=60, loss=0.2),
+        ),
+        (
+            "killed and started again: n3 after its vote for n1 in epoch 2;"
+            " datagrams on 1 link: fastest round trip 0.2 → 200.0 ms; lost 0.0 → 20.0 %"
+        ),
     ),
 ]
 HEALS: list[tuple[Any, str]] = [
@@ -314,7 +321,26 @@ def test_a_heal_is_told(effect: Any, sentence: str) -> None:  # noqa: ANN401 - a
 def test_every_effect_that_there_is_is_told() -> None:
     told = {type(effect).__name__ for effect, _ in (*SENTENCES, *HEALS)}
     every = {each.__name__ for each in (*get_args(Effect), *get_args(HealEffect))}
-    assert every - OF_OLD == told
+    assert every - OF_OLD - {SaysItself.__name__} == told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotEffect:
+    """Of a fault's own module."""
+
+    degrees: int
+
+    @property
+    def told(self) -> str:
+        return f"it is {self.degrees} degrees warm"
+
+
+def test_an_effect_that_says_itself_what_it_is_is_told_so() -> None:
+    text = effect_to_json(HotEffect(degrees=90))
+    assert json.loads(text) == {"kind": "hot", "degrees": 90, "told": "it is 90 degrees warm"}
+    assert effect_sentence(text, confirmed=True) == "it is 90 degrees warm"
+    assert heal_sentence(text) == "it is 90 degrees warm"
+    assert heal_sentence('{"kind": "hot", "degrees": 90, "told": 7}') == "degrees 90, told 7"
 
 
 @pytest.mark.parametrize("effect", [effect for effect, _ in SENTENCES])

@@ -259,3 +259,17 @@ def test_a_damaged_table_is_told_in_a_sentence_and_leaves_no_file(
         write_sheets(told, tmp_path / "sheets")
     assert not list((tmp_path / "out").iterdir())
     assert not (tmp_path / "sheets" / "polls.csv").exists()
+
+
+def test_a_table_without_its_columns_is_told_and_one_of_an_early_record_is_filled(
+    told: RunPaths, tmp_path: Path
+) -> None:
+    whole = pq.read_table(told.table("polls"))
+    pq.write_table(whole.drop_columns(["topic"]), told.table("polls"))
+    with pytest.raises(StoreError, match=r"polls\.parquet cannot be read .*topic"):
+        write_perfetto(told, tmp_path / "a.json")
+    write_sheets(told, tmp_path / "sheets")
+    with (tmp_path / "sheets" / "polls.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == whole.num_rows > 0
+    assert {row["topic"] for row in rows} == {""}

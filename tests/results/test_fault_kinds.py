@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from results.page.fault_kinds import KindLine, kind_lines
-from results.page.faults import fault_lines
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.report import render_report
 from results.show import show_run
 from results.tables import RunTables
+from results.wording.faults import fault_lines
 
 MakeRun = Callable[..., RunPaths]
 S = 1_000_000_000

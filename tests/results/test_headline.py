@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from results.page.glossary import terms_in
-from results.page.headline import clauses, headline, ranked_anomalies
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
+from results.wording.glossary import terms_in
+from results.wording.headline import clauses, headline, ranked_anomalies
 from tests.results.told import told
 
 

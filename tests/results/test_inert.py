@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.page.inert import inert
+from results.wording.inert import inert
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from results.page.links import Link, parted
+from results.wording.links import Link, parted
 
 
 def both(*pairs: Link) -> list[Link]:

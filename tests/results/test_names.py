@@ -14,7 +14,6 @@ from results.export.perfetto import events
 from results.index.reading import read_run, stored_names
 from results.page.close_up import close_up
 from results.page.investigation import investigate
-from results.page.naming import Names, names_of
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
@@ -28,6 +27,7 @@ from results.show import show_run
 from results.show_named import show_named
 from results.tables import RunTables
 from results.verdict_json import read_verdict, write_verdict
+from results.wording.naming import Names, names_of
 from tests.results.conftest import MakeRun, write_rows
 
 PLACES = (("log-0", 0), ("log-0", 1), ("log-1", 0), ("log-1", 1))

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from results.page.faults import fault_lines
 from results.page.outages import Outage, outages
 from results.plots.outages import outages_plot
 from results.record.paths import RunPaths
 from results.report import render_report
 from results.tables import STATISTICS, RunTables, statistics_path
+from results.wording.faults import fault_lines
 from tests.results.conftest import Row, write_rows
 
 MakeRun = Callable[..., RunPaths]

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from harness.progress import Snapshot, _rates
-from results.page.plural import many
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.tables import TABLES
@@ -25,6 +24,7 @@ from results.site import make_site
 from results.store import Store
 from results.tables import STATISTICS, statistics_path
 from results.verdict_json import write_verdict
+from results.wording.plural import many
 from tests.results.conftest import lost_write, summary, verdict_of
 from tests.results.planted import NIGHTS, anomaly, night_of, plant
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass, Validity
@@ -20,6 +19,7 @@ from results.record.verdict import AnomalySummary, Example, Verdict
 from results.report import render_report, write_report
 from results.tables import STATISTICS, statistics_path
 from results.verdict_json import read_verdict, write_verdict
+from results.wording.glossary import GLOSSARY
 from tests.results.conftest import TOPIC, record_rows, write_rows
 
 MakeRun = Callable[..., RunPaths]

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from results.page.headline import headline
-from results.page.resting import Line, resting
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Basis, Compared, Verdict
+from results.wording.headline import headline
+from results.wording.resting import Line, resting
 from tests.results.told import told
 
 S = 1_000_000_000

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.shrink import main, shrink_run
 from results.page.replicas import replica_window
 from results.page.story import drawings_of, story_page
 from results.record.atomic import StoreError
@@ -13,7 +14,6 @@ from results.record.tables import TABLES
 from results.record.terms import Rule
 from results.report import render_report
 from results.samples import copy_sample, find_sample, sample_paths
-from results.samples.shrink import main, shrink_run
 from results.store import Store
 from results.tables import RunTables, read_table
 from results.verdict_json import read_verdict

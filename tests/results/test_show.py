@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.show import list_runs, print_verdict, show_run
 from results.store import Store
 from results.verdict_json import read_verdict, write_verdict
+from results.wording.glossary import GLOSSARY
 from tests.results.hostile import FORBIDDEN, TOPIC, hostile
 from tests.results.planted import anomaly, plant
 

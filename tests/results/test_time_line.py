@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page
 
-from results.page.glossary import GLOSSARY
-from results.page.naming import names_of
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
@@ -26,6 +24,8 @@ from results.timelines.blocks import BLOCK_OPS, COLUMNS, DIFFERENCES, OPEN, Bloc
 from results.timelines.levels import levels
 from results.timelines.operations import KINDS, OUTCOMES, PHASES, load_operations
 from results.timelines.page import render_timeline, write_timeline
+from results.wording.glossary import GLOSSARY
+from results.wording.naming import names_of
 from tests.results.browser import NARROW, PATIENCE_MS, WIDE, Reader
 from tests.results.conftest import MakeRun
 from tests.results.hostile import TOPIC, hostile

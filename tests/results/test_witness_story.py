@@ -13,8 +13,6 @@ from results.page.case import case_of
 from results.page.close_up import close_up
 from results.page.cuts import cuts_of
 from results.page.dated import dated
-from results.page.faults import fault_lines
-from results.page.headline import headline
 from results.page.investigation import investigate
 from results.page.moments import moments
 from results.page.replicas import replica_window
@@ -26,6 +24,8 @@ from results.record.verdict import Evidence
 from results.report import render_report
 from results.tables import STATISTICS, RunTables, statistics_path
 from results.verdict_json import read_verdict
+from results.wording.faults import fault_lines
+from results.wording.headline import headline
 from tests.results.conftest import (
     LOST_VALUE,
     PLACE,
@@ -283,22 +283,23 @@ def fault_row(kind: str, at_s: float) -> Row:
             "confirmed_ns": ns(at_s + 0.5), "healed_ns": ns(at_s + 4), "spec": "{}"}  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["one-way-out", "cut"])  # Dealt, and a story's.
 def test_a_fault_is_told_when_it_was_asked_for_seen_to_work_and_seen_to_be_over(
-    make_run: MakeRun,
+    make_run: MakeRun, kind: str
 ) -> None:
     paths = make_run()
     when = {"when": "isr(log-0,1)=[n1]", "came": True, "waited_s": 12.34, "saw": ["n1, n2"]}
     spec = json.dumps({"links": [["n1", "n2"], ["n1", "n3"]], "waited": when})
-    add(paths, "faults", [{**fault_row("one-way-out", 23.0), "spec": spec}])
+    add(paths, "faults", [{**fault_row(kind, 23.0), "spec": spec}])
     told = [each for each in told_of(story(paths), Kind.FAULT) if each[1] == "fault 77"]
     assert [when for when, *_ in told] == ["23.000 s", "23.500 s", "27.000 s"]
     asked, held, over = (what for *_, what in told)
     assert asked == (
-        "one-way-out of n1 was asked for: no packets n1 → n2 n3;"
+        f"{kind} of n1 was asked for: no packets n1 → n2 n3;"
         " waited 12.3 s for isr(log-0,1)=[n1]; saw n1, n2"
     )
-    assert held.startswith("one-way-out of n1: ")
-    assert over == "one-way-out of n1 was seen to be over"
+    assert held.startswith(f"{kind} of n1: ")
+    assert over == f"{kind} of n1 was seen to be over"
 
 
 def test_faults_that_the_story_does_not_need_are_set_apart(make_run: MakeRun) -> None:

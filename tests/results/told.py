@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from checkers.registry import CHECKERS
 from checkers.telling import ranked, words_of
-from results.page.headline import decides
 from results.record.terms import AnomalyClass
 from results.record.verdict import Verdict
+from results.wording.headline import decides
 
 
 def told(verdict: Verdict) -> Verdict:

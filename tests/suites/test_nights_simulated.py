@@ -120,7 +120,7 @@ def suite_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     for night, repeat in zip(NIGHTS, ("loss-acks-1", "valid", "valid"), strict=True):
@@ -157,7 +157,7 @@ def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: P
     assert {item.phase for item in state.items.values()} == {Phase.JUDGED}
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
@@ -462,7 +462,7 @@ def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     assert '<error message="' in folder.junit.read_text(encoding="utf-8")
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere: Path) -> None:
     """`/dev/full` refuses what is written, as a terminal does that was hung up."""
     argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]

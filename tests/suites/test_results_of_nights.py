@@ -5,6 +5,8 @@ import io
 import json
 import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -264,6 +266,55 @@ def test_runs_at_once_are_bound_by_cores_and_memory(
     memory = gib * GIB_OF_MEMORY
     found = auto_slots(cores=cores, memory_bytes=memory, nodes=nodes)
     assert (found.runs, found.ending) == slots
+
+
+INTERRUPTED_TWICE = """
+import signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+from harness.suites.conductor import Conductor
+from harness.suites.slots import Slots
+from harness.suites.suite import Suite
+from tests.suites.made_nights import stored_night
+
+store = Path(sys.argv[1])
+folder = stored_night(store, sys.argv[2], [])
+
+def interrupted(step):
+    steps, ended = 0, []
+    conductor = Conductor(
+        suite=Suite(name="made"), entries={}, store=store, folder=folder, slots=Slots(runs=1),
+        deadline=0,
+    )
+    conductor._plays[0] = SimpleNamespace(interrupt=lambda: ended.append(step))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: conductor.finish())
+
+    def each_step(frame, what, _):
+        nonlocal steps
+        steps += what == "line"
+        if steps == step and what == "line":
+            signal.raise_signal(signal.SIGTERM)
+        return each_step
+
+    sys.settrace(each_step)
+    signal.raise_signal(signal.SIGINT)
+    sys.settrace(None)
+    assert len(ended) == (steps >= step), f"step {step} of {steps}: {ended}"
+    return steps
+
+step = 1
+while step <= interrupted(step):
+    step += 1
+print(step)
+"""
+"""A second signal comes at each line that the answer to the first is made of: runs end, once."""
+
+
+def test_a_night_may_be_interrupted_while_it_is(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", INTERRUPTED_TWICE, str(tmp_path), MONDAY]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    assert int(told.stdout) > 2, "no step was interrupted"
 
 
 def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_number(

@@ -53,7 +53,6 @@ def test_a_mistake_is_told_in_one_sentence(text: str, said: str) -> None:
         ("[plan]\ntime_limt_s = 9\n[axes]", "did you mean 'time_limit_s'?"),
         ("[axes]\nnemeses = ['kil']", "nemesis: 'kil' is none of"),
         ("[axes]\nhosts = ['podman']", "hosts cannot be 'podman'"),
-        ("[axes]\nsystems = ['reference']\nhosts = ['simulated']", "nothing on simulated hosts"),
         ("[axes]\nworkloads = ['txn']\n[plan]\nacks = '1'", "transactions need acks"),
         ("[axes]\nsystems = ['kafka:4.3.1', 'kafka:4.3.1']", "two entries called log/kafka:4.3.1"),
     ],
@@ -62,6 +61,11 @@ def test_an_entry_that_cannot_be_is_refused_before_the_night(text: str, said: st
     with pytest.raises(SuiteError) as refused:
         entries_of(suite_of(text))
     assert said in str(refused.value)
+
+
+def test_an_entry_may_be_simulated() -> None:
+    (entry,) = entries_of(suite_of("[axes]\nsystems = ['reference']\nhosts = ['simulated']"))
+    assert entry.plan(1).is_simulated
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from harness.suites.conductor import known_verdict
 from harness.suites.journal import Judged
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, folded
-from results.page.headline import headline
-from results.page.naming import names_of, said
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.show import show_run
 from results.site.application import make_site
 from results.store import Store
 from results.verdict_json import read_verdict, write_verdict
+from results.wording.headline import headline
+from results.wording.naming import names_of, said
 from tests.results.planted import planted_sample
 from tests.suites.made_nights import Run, lines
 

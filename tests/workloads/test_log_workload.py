@@ -98,7 +98,7 @@ def test_all_partitions_are_covered_by_every_set_of_assignments(plan: Plan) -> N
         for thread in range(worker, plan.concurrency, plan.workers):
             first = generator.next_op(observed(thread=thread, assigned=False))
             assert isinstance(first, Assign)
-            covered |= set(generator._assigner.share_of(thread)) & set(first.starts)
+            covered |= set(generator._readers.assigner.share_of(thread)) & set(first.starts)
     assert covered == set(plan.topic_partitions)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -21,8 +21,8 @@ from results.record.plan import Plan
 from results.record.stream import read_stream, table_of
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
-from workloads.final_reads import FIRST_PROCESS, read_to_end
-from workloads.fleet import Fleet, FleetError
+from workloads.final_reads import FIRST_PROCESS, final_reader, read_to_end
+from workloads.fleet import Fleet, FleetError, _Worker
 from workloads.worker import WorkerConfig
 
 pytestmark = pytest.mark.kafka
@@ -67,14 +67,18 @@ def wait_for(fleet: Fleet, f: F, outcome: Outcome, count: int) -> None:
     )
 
 
+def processes(fleet: Fleet) -> list[subprocess.Popen[bytes]]:
+    return [cast("_Worker", worker)._process for worker in fleet._workers]
+
+
 def test_a_worker_records_every_op_whole(
     one_broker: KafkaCluster, topics: list[CreatedTopic], run_paths: RunPaths
 ) -> None:
     with fleet_at_work(PLAN, topics, one_broker, run_paths) as fleet:
         wait_for(fleet, F.SEND, Outcome.OK, 200)
         wait_for(fleet, F.POLL, Outcome.OK, 200)
-        for worker in fleet._workers:
-            os.kill(worker._process.pid, signal.SIGINT)
+        for process in processes(fleet):
+            os.kill(process.pid, signal.SIGINT)
         wait_for(fleet, F.SEND, Outcome.OK, 300)
         assert fleet.died() == []
         assert fleet.stop(5) == []
@@ -179,7 +183,7 @@ def test_a_worker_that_dies_by_itself_is_told(
 ) -> None:
     with fleet_at_work(PLAN, topics, one_broker, run_paths) as fleet:
         assert fleet.died() == []
-        fleet._workers[1]._process.kill()
+        processes(fleet)[1].kill()
         (sentence,) = wait_until(fleet.died, timeout_s=10, what="the death to be seen")
         assert "worker 1 ended by itself" in sentence
         assert fleet.stop(5) == [sentence]
@@ -210,8 +214,8 @@ def test_final_reads_reach_every_target_and_say_when_one_was_not_reached(
     def read(live: Path, targets: dict[tuple[str, int], int], timeout_s: float) -> list[bool]:
         live.mkdir()
         reads = read_to_end(
-            plan, topics, one_broker.bootstrap(), targets=targets, clock=clock, live=live,
-            timeout_s=timeout_s,
+            plan, topics, final_reader(plan, one_broker.bootstrap()), targets=targets,
+            clock=clock, live=live, timeout_s=timeout_s,
         )  # fmt: skip
         assert [(each.topic, each.partition) for each in reads] == sorted(targets)
         rows = table(live, "final_reads")

@@ -11,6 +11,7 @@ from cluster.kafka.cluster import KafkaCluster
 from harness.arena import Arena
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
+from harness.world import RealWorld
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import OPEN, STACKS, load_milestones
 from results.record.paths import RunPaths
@@ -234,6 +235,7 @@ def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
         progress=Progress(Console(quiet=True), Snapshot),
         interrupts=Interrupts(),
         undo=ExitStack(),
+        world=RealWorld(),
     )
     held = arena._last_stable_offsets(one_broker)
     told, stacks = load_milestones(run_paths.milestones)

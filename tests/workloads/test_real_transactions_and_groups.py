@@ -16,7 +16,7 @@ from results.record.plan import Plan, plan_from
 from results.record.stream import read_stream, table_of
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
-from workloads.final_reads import read_to_end
+from workloads.final_reads import final_reader, read_to_end
 from workloads.fleet import Fleet
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
@@ -119,7 +119,7 @@ def test_final_reads_of_transactions_come_to_the_last_stable_offset(
     live = run_paths.root / "final"
     live.mkdir()
     reads = read_to_end(
-        TXN, log_topics, one_broker.bootstrap(), targets=targets,
+        TXN, log_topics, final_reader(TXN, one_broker.bootstrap()), targets=targets,
         clock=RunClock.starting_now(), live=live, timeout_s=LIMIT_S,
     )  # fmt: skip
     assert all(each.complete for each in reads)

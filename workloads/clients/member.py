@@ -1,7 +1,6 @@
-"""A consumer that belongs to a group: the group gives it partitions, and takes them again."""
+"""librdkafka's consumer as a member of a group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from confluent_kafka import (
     OFFSET_STORED,
@@ -11,108 +10,94 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from results.record.clock import RunClock
 from results.record.plan import Plan
-from results.record.terms import AssignmentKind, GroupAct, Outcome
 from workloads.clients.consumer import batch_of
 from workloads.clients.failures import error_name
-from workloads.clients.settings import member_settings
-from workloads.protocol import Batch, GroupOffset, Key, Rebalance
-
-FETCH_S = 5.0
-"""For the answer on what a group has committed; the group misses a member after twice that."""
+from workloads.clients.settings import is_incremental, member_settings
+from workloads.member import Answer, GroupError, Listener
+from workloads.protocol import Batch, Key
 
 
-class MemberConsumer:
-    """A confluent-kafka consumer that subscribes.
-
-    Its positions after a rebalance are those that the group has committed: it asks for them itself,
-    so that the record has the answer. librdkafka tells of a rebalance inside of a poll, which so
-    may wait for `FETCH_S`. Each commit carries the number of its op as metadata.
+class GroupConsumer:
+    """A confluent-kafka consumer that subscribes; implements `workloads.member.GroupClient`.
 
     Args:
         plan: Decides the client's settings.
         bootstrap: `host:port,...`.
         client_id: The process, as brokers' logs shall show it.
         group: The group's id.
-        clock: The run's.
     """
 
-    def __init__(
-        self, plan: Plan, *, bootstrap: str, client_id: str, group: str, clock: RunClock
-    ) -> None:
+    def __init__(self, plan: Plan, *, bootstrap: str, client_id: str, group: str) -> None:
         settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
-        self.group_id, self._headers = group, plan.keeps_headers
-        self._incremental = _is_incremental(settings)
+        self._headers, self._incremental = plan.keeps_headers, is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
-        self._clock = clock
-        self._rebalances: list[Rebalance] = []
-        self._told: list[GroupOffset] = []
-        self._waiting: dict[tuple[int, Key], GroupOffset] = {}
+        self._listener: Listener | None = None
 
-    def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Refuse: the group assigns.
+    def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
+        """Join the group.
 
         Raises:
-            TypeError: Always.
+            GroupError: The client refused.
         """
-        raise TypeError(f"a member of a group cannot be assigned {len(starts)} partitions by hand")
+        self._listener = listener
 
-    def subscribe(self, topics: Sequence[str]) -> str | None:
-        """Join the group; return the error, if there is one."""
+        def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            listener.given(_keys(partitions))
+
+        def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            listener.taken(_keys(partitions))
+
         try:
             self._handle.subscribe(
-                list(topics),
-                on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-                on_lost=self._on_revoke,
+                list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke
             )
         except KafkaException as refused:
-            return error_name(refused.args[0])
-        return None
+            raise GroupError(error_name(refused.args[0])) from refused
 
-    def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched, and what the group gave and took meanwhile."""
+    def poll(self, limit: int, timeout_s: float) -> Batch:
+        """Tell the listener, and return what was fetched, waiting for it at most that long."""
         try:
-            batch = batch_of(self._handle.consume(limit, timeout_s), headers=self._headers)
+            return batch_of(self._handle.consume(limit, timeout_s), headers=self._headers)
         except KafkaException as refused:
-            batch = batch_of([], error=error_name(refused.args[0]))
-        rebalances, self._rebalances = self._rebalances, []
-        return replace(batch, rebalances=rebalances)
+            return batch_of([], error=error_name(refused.args[0]))
 
-    def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, and wait for the answer or not; return the error, if there is one."""
-        asked_ns, act = self._clock.now_ns(), GroupAct.COMMIT
-        for key, offset in positions.items():
-            self._waiting[op_id, key] = GroupOffset(
-                act=act, key=key, offset=offset, asked_ns=asked_ns, op_id=op_id
-            )
-        offsets = [
-            TopicPartition(*key, offset, metadata=str(op_id)) for key, offset in positions.items()
+    def assign(self, starts: Mapping[Key, int | None]) -> None:
+        """Read partitions that were given; None: from where librdkafka hears by itself."""
+        placed = [
+            TopicPartition(*key, OFFSET_STORED if start is None else start)
+            for key, start in starts.items()
         ]
-        try:
-            if not wait:
-                self._handle.commit(offsets=offsets, asynchronous=True)
-                return None
-            answers = self._handle.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as refused:
-            self._on_commit(refused.args[0], offsets)
-            return error_name(refused.args[0])
-        self._on_commit(None, answers or [])
-        errors = [each.error for each in answers or () if each.error is not None]
-        return error_name(errors[0]) if errors else None
+        (self._handle.incremental_assign if self._incremental else self._handle.assign)(placed)
 
-    def told(self, *, last: bool = False) -> list[GroupOffset]:
-        """Return the group's positions, as committed and as told, since this was asked before.
+    def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
+        """Ask what the group has committed.
 
-        Args:
-            last: Whether the member is not used any more: also what was not answered.
+        Raises:
+            GroupError: Nobody answered in time.
         """
-        told, self._told = self._told, []
-        if last:
-            told += self._waiting.values()
-            self._waiting.clear()
-        return told
+        asked = [TopicPartition(*key) for key in keys]
+        try:
+            return _answers(self._handle.committed(asked, timeout=timeout_s))
+        except KafkaException as refused:
+            raise GroupError(error_name(refused.args[0])) from refused
+
+    def commit(
+        self, positions: Mapping[Key, int], *, metadata: str, wait: bool
+    ) -> Sequence[Answer]:
+        """Commit positions; return the answers, if they were waited for.
+
+        Raises:
+            GroupError: It failed as a whole.
+        """
+        offsets = [TopicPartition(*key, at, metadata=metadata) for key, at in positions.items()]
+        try:
+            if wait:
+                return _answers(self._handle.commit(offsets=offsets, asynchronous=False) or [])
+            self._handle.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as refused:
+            raise GroupError(error_name(refused.args[0])) from refused
+        return []
 
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
@@ -130,78 +115,22 @@ class MemberConsumer:
         """
         del self._handle
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        asked_ns = self._clock.now_ns()
-        starts = self._committed(consumer, partitions, asked_ns)
-        self._note(AssignmentKind.REBALANCE_ASSIGNED, starts, asked_ns)
-        placed = [
-            TopicPartition(*key, OFFSET_STORED if start is None else start)
-            for key, start in starts.items()
-        ]
-        (consumer.incremental_assign if self._incremental else consumer.assign)(placed)
-
-    def _committed(
-        self, consumer: Consumer, partitions: list[TopicPartition], asked_ns: int
-    ) -> dict[Key, int | None]:
-        """Ask what the group has committed, and return from where to read on.
-
-        Where it has committed nothing that is the beginning; where nobody answered, librdkafka
-        asks again by itself, and tells nobody what it heard.
-        """
-        error, answers = None, partitions
-        try:
-            answers = consumer.committed(partitions, timeout=FETCH_S)
-        except KafkaException as refused:
-            error = refused.args[0]
-        told_ns = self._clock.now_ns()
-        starts: dict[Key, int | None] = {}
-        for each in answers:
-            failed, key = error or each.error, (each.topic, each.partition)
-            known = None if failed or each.offset < 0 else each.offset
-            starts[key] = None if failed else known or 0
-            self._told.append(
-                GroupOffset(
-                    act=GroupAct.FETCH,
-                    key=key,
-                    offset=known,
-                    asked_ns=asked_ns,
-                    told_ns=told_ns,
-                    outcome=Outcome.INFO if failed else Outcome.OK,
-                    error=error_name(failed) if failed else None,
-                    committed_by=_op_of(each.metadata) if known is not None else None,
-                )
-            )
-        return starts
-
-    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        keys = [(each.topic, each.partition) for each in partitions]
-        self._note(AssignmentKind.REBALANCE_REVOKED, dict.fromkeys(keys), self._clock.now_ns())
-
     def _on_commit(self, error: KafkaError | None, answers: Sequence[TopicPartition]) -> None:
-        told_ns = self._clock.now_ns()
-        for each in answers:
-            failed, key = error or each.error, (each.topic, each.partition)
-            asked = self._waiting.pop((_op_of(each.metadata) or 0, key), None)
-            if asked is not None:
-                self._told.append(
-                    replace(
-                        asked,
-                        told_ns=told_ns,
-                        outcome=Outcome.INFO if failed else Outcome.OK,
-                        error=error_name(failed) if failed else None,
-                    )
-                )
-
-    def _note(self, kind: AssignmentKind, starts: Mapping[Key, int | None], at_ns: int) -> None:
-        self._rebalances.append(Rebalance(kind=kind, starts=starts, at_ns=at_ns))
+        if self._listener is not None:
+            self._listener.committed(error_name(error) if error else None, _answers(answers))
 
 
-def _op_of(metadata: str | None) -> int | None:
-    """Return the op that made a commit, by what the commit carries."""
-    return int(metadata) if metadata and metadata.isdecimal() else None
+def _keys(partitions: Sequence[TopicPartition]) -> list[Key]:
+    return [(each.topic, each.partition) for each in partitions]
 
 
-def _is_incremental(settings: Mapping[str, object]) -> bool:
-    """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
-    how = str(settings.get("partition.assignment.strategy", ""))
-    return "cooperative" in how or settings.get("group.protocol") == "consumer"
+def _answers(answers: Sequence[TopicPartition]) -> list[Answer]:
+    return [
+        Answer(
+            key=(each.topic, each.partition),
+            offset=each.offset if each.offset >= 0 else None,
+            metadata=each.metadata,
+            error=error_name(each.error) if each.error else None,
+        )
+        for each in answers
+    ]

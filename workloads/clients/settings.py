@@ -128,6 +128,12 @@ def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -
     return _tuned(settings, plan)
 
 
+def is_incremental(settings: Mapping[str, object]) -> bool:
+    """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
+    how = str(settings.get("partition.assignment.strategy", ""))
+    return "cooperative" in how or settings.get("group.protocol") == "consumer"
+
+
 def consumer_settings(
     plan: Plan,
     *,

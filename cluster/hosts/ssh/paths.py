@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from cluster.kafka.properties import escaped
+from cluster.files.properties import escaped
 
 SOFTWARE = "software"
 """The folder of software, in a run's folder on a host."""

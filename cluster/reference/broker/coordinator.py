@@ -5,7 +5,7 @@ reads them back. Who is a member is not kept: a new coordinator knows nobody, an
 again. (Kafka keeps members, too, and spares them that.)
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ from cluster.reference.broker.offsets import (
     group_partition,
     offsets_batch,
 )
+from cluster.reference.bugs import Bug
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply
 from cluster.reference.messages.clients import (
     HeartbeatRequest,
@@ -101,11 +102,19 @@ class GroupCoordinator:
         node: Its id.
         delay_ms: `group.initial.rebalance.delay.ms`.
         session_ms: Shortest and longest `group.*.session.timeout.ms`.
+        bugs: Those that are switched on.
     """
 
-    def __init__(self, node: int, *, delay_ms: int, session_ms: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        node: int,
+        *,
+        delay_ms: int,
+        session_ms: tuple[int, int],
+        bugs: tuple[Bug, ...] = (),
+    ) -> None:
         self._node, self._delay_ns = node, delay_ms * NS_PER_MS
-        self._session_ms = session_ms
+        self._session_ms, self._bugs = session_ms, bugs
         self._led: dict[int, _Kept] = {}
         self._members = 0
         self.partitions = 0
@@ -163,7 +172,12 @@ class GroupCoordinator:
             yield from kept.groups[name].fired(what)
 
     def commit(
-        self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest, *, known: Container[str]
+        self,
+        now: Nanoseconds,
+        asker: Asker,
+        asked: OffsetCommitRequest,
+        *,
+        known: Callable[[str, int], bool],
     ) -> Commit | OffsetCommitResponse:
         """Return what has to be produced to keep offsets, or the refusal.
 
@@ -171,7 +185,7 @@ class GroupCoordinator:
             now: This moment.
             asker: Who commits.
             asked: What.
-            known: The topics that there are.
+            known: Tells whether a topic has a partition.
         """
         if len(asked.group_id.encode()) > MOST_NAME_BYTES:
             return _answer(asked, ErrorCode.invalid_group_id)
@@ -214,7 +228,7 @@ class GroupCoordinator:
         kept = self._led.get(commit.partition)
         if kept is None:
             error = error or ErrorCode.not_coordinator
-        elif error is ErrorCode.none:
+        elif error is ErrorCode.none and Bug.COMMIT_NOT_KEPT not in self._bugs:
             kept.offsets.update(commit.kept)
         answer = _answer(commit.asked, _COMMIT_ERRORS.get(error, error), commit.refused)
         return Reply(asker=commit.asker, message=answer)
@@ -243,7 +257,7 @@ class GroupCoordinator:
         group = kept.groups.get(asked.group_id)
         if group is None:
             _make_room(kept.groups)
-            group = Group(name=asked.group_id, delay_ns=self._delay_ns)
+            group = Group(name=asked.group_id, delay_ns=self._delay_ns, bugs=self._bugs)
             kept.groups[asked.group_id] = group
         self._members += 1
         prefix = asked.group_instance_id or asked.client_id
@@ -378,9 +392,9 @@ def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
             )
 
 
-def _objection(place: Place, committed: Committed, known: Container[str]) -> ErrorCode:
+def _objection(place: Place, committed: Committed, known: Callable[[str, int], bool]) -> ErrorCode:
     """Return why an offset cannot be kept; the others of its request are."""
-    if place.topic not in known:
+    if not known(place.topic, place.partition):
         return ErrorCode.unknown_topic_or_partition
     if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:
         return ErrorCode.offset_metadata_too_large

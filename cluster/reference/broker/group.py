@@ -12,7 +12,16 @@ from enum import Enum
 
 from kio.schema.errors import ErrorCode
 
-from cluster.reference.machine import Asker, CancelTimer, Effect, Nanoseconds, Reply, SetTimer
+from cluster.reference.bugs import Bug
+from cluster.reference.machine import (
+    Asker,
+    CancelTimer,
+    Effect,
+    Nanoseconds,
+    Reply,
+    SetTimer,
+    timer,
+)
 from cluster.reference.messages.clients import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -63,11 +72,13 @@ class Group:
 
     Attributes:
         delay_ns: How long the first generation waits for more members.
+        bugs: Those that are switched on.
         pending: Ids that were told, and have not joined yet (KIP-394).
     """
 
     name: str
     delay_ns: Nanoseconds = 0
+    bugs: tuple[Bug, ...] = ()
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str = ""
@@ -107,7 +118,8 @@ class Group:
         if self.state is GroupState.COMPLETING and asked.member_id == self.leader:
             brought = {each.member_id: each.assignment for each in asked.assignments}
             for each in self.members.values():
-                each.assignment = brought.get(each.member_id, b"")
+                owner = self.leader if Bug.ONE_ASSIGNMENT_FOR_ALL in self.bugs else each.member_id
+                each.assignment = brought.get(owner, b"")
             self.state = GroupState.STABLE
             yield CancelTimer(timer=self._timer("rebalance"))
         if self.state is GroupState.STABLE:
@@ -343,18 +355,14 @@ class Group:
         return max((each.rebalance_ns for each in self.members.values()), default=0)
 
     def _session(self, member_id: str, session_ns: Nanoseconds) -> SetTimer:
-        return _timer(self._timer("session", member_id), session_ns)
+        return timer(self._timer("session", member_id), session_ns)
 
     def _rebalance_within(self, within_ns: Nanoseconds) -> SetTimer:
-        return _timer(self._timer("rebalance"), within_ns)
+        return timer(self._timer("rebalance"), within_ns)
 
     def _timer(self, *what: str) -> str:
         # Length first: a name may have any letters.
         return f"group:{len(self.name)}:{self.name}:" + ":".join(what)
-
-
-def _timer(name: str, after_ns: Nanoseconds) -> SetTimer:
-    return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
 
 
 def _refused(asker: Asker, error: ErrorCode, member_id: str) -> Reply:

@@ -66,6 +66,7 @@ class Groups:
                 settings.group_min_session_timeout_ms,
                 settings.group_max_session_timeout_ms,
             ),
+            bugs=settings.bugs,
         )
         self._epochs: dict[int, int] = {}
 
@@ -91,7 +92,7 @@ class Groups:
 
     def commit(self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest) -> Commit | Reply:
         """Return what has to be produced to keep offsets, or the refusal."""
-        commit = self._coordinator.commit(now, asker, asked, known=self._image().topics)
+        commit = self._coordinator.commit(now, asker, asked, known=self._knows)
         if isinstance(commit, Commit):
             return commit
         return Reply(asker=asker, message=commit)
@@ -123,6 +124,10 @@ class Groups:
             coordinators=found,
         )
         yield Reply(asker=asker, message=answer)
+
+    def _knows(self, topic: str, partition: int) -> bool:
+        found = self._image().topics.get(topic)
+        return found is not None and partition in found.partitions
 
     def _found(self, key: str, key_type: int) -> Coordinator:
         if key_type != _GROUP:

@@ -78,11 +78,6 @@ class Log:
         """The last leader epoch of the log, -1 if there is none."""
         return self.epochs.latest
 
-    @property
-    def byte_count(self) -> int:
-        """The size of all batches."""
-        return self._positions[-1] - self._positions[0]
-
     def append_as_leader(self, data: bytes, *, epoch: int, out: list[Effect]) -> Batch:
         """Append a batch that was checked, under the next offset and the leader's epoch."""
         return self.append_checked(batch(data), epoch=epoch, out=out)
@@ -213,11 +208,6 @@ class Log:
         if last - first == 1:
             return self._batches[first]
         return b"".join(self._batches[first:last])
-
-    def bytes_between(self, offset: int, end: int) -> int:
-        """Return how many bytes of batches lie between two offsets."""
-        positions = self._positions
-        return positions[self._until(end)] - positions[self._until(offset)]
 
     def end_of(self, epoch: int) -> tuple[int, int]:
         """Answer where an epoch ends: (the largest epoch known up to it, its end), or `NONE`."""

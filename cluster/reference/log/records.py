@@ -131,17 +131,17 @@ def _short(body: bytes, position: int) -> tuple[int, int]:
 
 def _record(body: bytes, position: int, delta: int) -> int:
     """Check the record at a position; return the next one's."""
-    length, position = _varint(body, position)
+    length, position = varint(body, position)
     end = position + length
     if length <= 0 or end > len(body):
         raise ValueError(f"a record of {length} bytes at byte {position} of {len(body)}")
-    _, position = _varint(body, position + 1)  # Its attributes, then the time stamp's delta.
-    found, position = _varint(body, position)
+    _, position = varint(body, position + 1)  # Its attributes, then the time stamp's delta.
+    found, position = varint(body, position)
     if found != delta:
         raise ValueError(f"a record of offset delta {found} where {delta} is due")
     position = _bytes(body, position, least=-1)
     position = _bytes(body, position, least=-1)
-    headers, position = _varint(body, position)
+    headers, position = varint(body, position)
     if headers < 0:
         raise ValueError(f"a record of {headers} headers")
     for _ in range(headers):
@@ -156,13 +156,18 @@ def _record(body: bytes, position: int, delta: int) -> int:
 
 def _bytes(body: bytes, position: int, *, least: int) -> int:
     """Return where some bytes end that follow their length; -1 stands for null."""
-    length, position = _varint(body, position)
+    length, position = varint(body, position)
     if length < least:
         raise ValueError(f"a length of {length}")
     return position + max(length, 0)
 
 
-def _varint(body: bytes, position: int) -> tuple[int, int]:
+def varint(body: bytes, position: int) -> tuple[int, int]:
+    """Return a zigzag varint, and where it ends.
+
+    Raises:
+        IndexError, ValueError: It does not end, or has more than 64 bits.
+    """
     byte = body[position]
     position += 1
     if byte < _TOP_BIT:

@@ -175,19 +175,3 @@ class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
     high_watermark: int = -1
     current_voters: tuple[ReplicaState, ...] = ()
     observers: tuple[ReplicaState, ...] = ()
-
-
-QuorumRequest = (
-    VoteRequest
-    | BeginQuorumEpochRequest
-    | EndQuorumEpochRequest
-    | FetchSnapshotRequest
-    | DescribeQuorumRequest
-)
-QuorumResponse = (
-    VoteResponse
-    | BeginQuorumEpochResponse
-    | EndQuorumEpochResponse
-    | FetchSnapshotResponse
-    | DescribeQuorumResponse
-)

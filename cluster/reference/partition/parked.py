@@ -5,10 +5,10 @@ they say, and none outlives its connection.
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 from kio.schema.errors import ErrorCode
@@ -17,20 +17,27 @@ from msgspec import Struct
 from cluster.reference.machine import Asker, Nanoseconds, Reply
 from cluster.reference.messages.data import FetchRequest, ProducedPartition, ProduceResponse
 
-if TYPE_CHECKING:
-    from cluster.reference.partition.partition import Partition
+
+class HasFetches(Protocol):
+    """What a fetch can wait for: a partition.
+
+    Attributes:
+        fetches: Those that wait for it.
+    """
+
+    fetches: list["ParkedFetch"]
 
 
 class ParkedFetch(Struct, eq=False, kw_only=True):
     """A fetch that found too little.
 
     Attributes:
-        partitions: Where it waits.
+        partitions: What it waits for.
     """
 
     asker: Asker
     asked: FetchRequest
-    partitions: list["Partition"]
+    partitions: Sequence[HasFetches]
     done: bool = False
 
 

@@ -22,15 +22,13 @@ class Partition:
         high_watermark: All before it is committed, as far as this replica knows.
         state: What the controller decided last.
         leading: What a leader knows; None in a follower.
-        offline: Whether its disk failed.
         produces: Parked produce requests with acks=all, by the offset that they wait for.
         fetches: Parked fetches that read it.
         nothing_new: The last answer that brought nothing, to be given again.
     """
 
     __slots__ = (
-        "_me", "fetches", "high_watermark", "leading", "log", "nothing_new", "offline", "produces",
-        "state",
+        "_me", "fetches", "high_watermark", "leading", "log", "nothing_new", "produces", "state",
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
@@ -41,7 +39,6 @@ class Partition:
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self.state = replace(state, leader=UNKNOWN, leader_epoch=UNKNOWN, partition_epoch=UNKNOWN)
         self.leading: Leading | None = None
-        self.offline = False
         self.produces = ParkedProduces()
         self.fetches: list[ParkedFetch] = []
         self.nothing_new: FetchedPartition | None = None
@@ -88,7 +85,7 @@ class Partition:
         Raises:
             RefusedError: This is not the leader, or the request's epoch is older or newer.
         """
-        if self.offline or current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
+        if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
             self.known_in(current_leader_epoch)
         if self.leading is None:
             raise RefusedError(ErrorCode.not_leader_or_follower)
@@ -101,10 +98,8 @@ class Partition:
             current_leader_epoch: -1: not checked.
 
         Raises:
-            RefusedError: The request's epoch is older or newer, or the log is offline.
+            RefusedError: The request's epoch is older or newer.
         """
-        if self.offline:
-            raise RefusedError(ErrorCode.kafka_storage_error)
         if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
             older = current_leader_epoch < self.state.leader_epoch
             raise RefusedError(

@@ -223,17 +223,6 @@ class Replicas:
             self._requests.settle(partition, now, out)
         return out
 
-    def disk_failed(self, now: Nanoseconds, folder: str) -> list[Effect]:
-        """Take a log offline (KAFKA_STORAGE_ERROR from now on). With one log dir, end the node."""
-        del now
-        out: list[Effect] = []
-        partition = self._registry.partitions.get(folder)
-        if partition is not None:
-            partition.offline = True
-            self._fetchers.leave(folder)
-            self._requests.stop(partition, ErrorCode.kafka_storage_error, out)
-        return out
-
     def shut_down(self, broker_epoch: int) -> list[Effect]:
         """Flush all, write the checkpoints and the mark of a clean shutdown.
 

@@ -90,7 +90,7 @@ class Requests:
                 return
             at = self._registry.at
             partitions = [at(each.topic, each.partition) for each in asked.partitions]
-        else:
+        elif asked.replica_id >= 0:
             for partition, each in zip(partitions, asked.partitions, strict=True):
                 self._note_position(now, partition, each.fetch_offset, asked=asked, out=out)
         parked = ParkedFetch(asker=asker, asked=asked, partitions=partitions)
@@ -262,17 +262,19 @@ class Requests:
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a fetch is bound to wait: a follower's that has all there is.
+        """Return the replicas if a fetch is bound to wait, as all there is is known to the reader.
 
-        What `read` would find, at a part of its cost; most fetches of followers are such.
+        What `read` would find, at a part of its cost; most fetches are such.
         """
         broker = asked.replica_id
-        if broker < 0 or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
+        if broker < CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
             return None
+        if broker == CONSUMER:
+            return self._having_no_more_for(asked)
         found = []
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
-            if partition is None or partition.offline or partition.leading is None:
+            if partition is None or partition.leading is None:
                 return None
             found.append(partition)
             state, log = partition.state, partition.log
@@ -286,6 +288,24 @@ class Requests:
                 or (each.topic_id is not state.topic_id and each.topic_id != state.topic_id)
             ):
                 return None
+        return found or None
+
+    def _having_no_more_for(self, asked: FetchRequest) -> list[Partition] | None:
+        """Return the replicas if a consumer's fetch is bound to wait at their high watermarks."""
+        found = []
+        for each in asked.partitions:
+            partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
+            if (
+                partition is None
+                or partition.leading is None
+                or each.fetch_offset != partition.high_watermark
+                or each.current_leader_epoch != partition.state.leader_epoch
+                or each.last_fetched_epoch != UNKNOWN
+                or each.fetch_offset < partition.log.start_offset
+                or each.topic_id not in (partition.state.topic_id, None)
+            ):
+                return None
+            found.append(partition)
         return found or None
 
     def _note_positions(

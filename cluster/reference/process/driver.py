@@ -70,7 +70,7 @@ class Driver:
         self.cuts, self.key = Cuts(), key
         self.ended = asyncio.Event()
         self.failure: Exception | None = None
-        self._storage, self._journal = storage, journal
+        self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._clock = RunClock(start_ns=0)
         self._random = Random()

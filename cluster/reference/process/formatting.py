@@ -6,7 +6,7 @@ show each other that they were formatted together.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import UUID
 
@@ -20,27 +20,32 @@ _SECRET_BYTES = 32
 _SECRET = re.compile(rf"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
 
 
-def random_id() -> str:
-    """Return an id as Kafka writes it; ids only have to differ, so they need no seed."""
-    while True:
-        text = kafka_id(UUID(bytes=secrets.token_bytes(16)))
-        if not text.startswith("-"):  # Kafka never makes one that looks like an option.
-            return text
-
-
 def format_log_dirs(folders: Mapping[int, Path]) -> None:
     """Make the log dirs of one cluster's nodes.
 
     Args:
         folders: By node id; they are made.
     """
-    cluster_id, secret = random_id(), secrets.token_hex(_SECRET_BYTES)
-    for node, folder in folders.items():
-        folder.mkdir(parents=True)
-        text = meta_properties(node, cluster_id=cluster_id, directory_id=random_id())
-        (folder / META).write_text(text, encoding="utf-8")
+    # Ids only have to differ, so they need no seed.
+    write_meta(folders, secrets.token_bytes)
+    secret = secrets.token_hex(_SECRET_BYTES)
+    for folder in folders.values():
         (folder / KEY_FILE).touch(mode=0o600, exist_ok=False)
         (folder / KEY_FILE).write_text(f"{secret}\n", encoding="ascii")
+
+
+def write_meta(folders: Mapping[int, Path], draw: Callable[[int], bytes]) -> None:
+    """Make the log dirs of one cluster's nodes, each with its `meta.properties`.
+
+    Args:
+        folders: By node id.
+        draw: Returns so many bytes, of which ids are made.
+    """
+    cluster_id = _drawn_id(draw)
+    for node, folder in folders.items():
+        folder.mkdir(parents=True)
+        text = meta_properties(node, cluster_id=cluster_id, directory_id=_drawn_id(draw))
+        (folder / META).write_text(text, encoding="utf-8")
 
 
 def cluster_key(log_dir: Path) -> bytes:
@@ -67,3 +72,11 @@ def cluster_key(log_dir: Path) -> bytes:
 def meta_properties(node: int, *, cluster_id: str, directory_id: str) -> str:
     """Return `meta.properties` in Kafka's version 1."""
     return f"cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node}\nversion=1\n"
+
+
+def _drawn_id(draw: Callable[[int], bytes]) -> str:
+    """Return an id as Kafka writes it."""
+    while True:
+        text = kafka_id(UUID(bytes=draw(16), version=4))
+        if not text.startswith("-"):  # Kafka never makes one that looks like an option.
+            return text

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.process import ProcessHosts
-from cluster.kafka.configuration import node_id
+from cluster.nodes import node_id
 from cluster.protocol import ClusterError, Command, Link, ProcessId
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE, cuts_of

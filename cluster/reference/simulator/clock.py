@@ -1,20 +1,24 @@
-"""A node's own clock: it begins anywhere, and may run too fast or too slow."""
+"""A node's own clock: it begins anywhere, may run too fast or too slow, and may jump."""
 
 from dataclasses import dataclass
 
 PPM = 1_000_000
+WALL_CLOCK_S = 1_700_000_000
+"""Virtual time zero on wall clocks: any would do, and it is the same in every run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class NodeClock:
-    """A monotonic clock that drifts; whole numbers only, so that every machine counts alike.
+    """A node's only clock; whole numbers only, so that every machine counts alike.
 
     Attributes:
+        true_ns: What it would show at virtual time zero if nobody had touched it.
         shown_ns: What it showed at `since_ns`.
         since_ns: Virtual time at which its rate was last changed.
         drift_ppm: How much too fast it runs, in millionths.
     """
 
+    true_ns: int = 0
     shown_ns: int = 0
     since_ns: int = 0
     drift_ppm: int = 0
@@ -38,3 +42,18 @@ class NodeClock:
     def drift(self, now_ns: int, ppm: int) -> None:
         """Have it run at another rate from now on; timers that are set keep their moments."""
         self.shown_ns, self.since_ns, self.drift_ppm = self.read(now_ns), now_ns, ppm
+
+    def ahead_ns(self, now_ns: int) -> int:
+        """Return by how much it is ahead of the truth."""
+        return self.read(now_ns) - self.true_ns - now_ns
+
+    def jump(self, now_ns: int, ahead_ns: int, ppm: int = 0) -> int:
+        """Have it be so far ahead of the truth from now on, and run at a rate.
+
+        Returns:
+            How far it jumped; back, if below zero.
+        """
+        jumped_ns = ahead_ns - self.ahead_ns(now_ns)
+        self.drift(now_ns, ppm)
+        self.shown_ns += jumped_ns
+        return jumped_ns

@@ -3,25 +3,22 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
-from cluster.reference.machine import Effect, Event, Machine
+from cluster.reference.machine import Effect, Machine
 from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.badness import MS
 from cluster.reference.simulator.clock import NodeClock
 from cluster.reference.simulator.disk import SimulatedDisk
-from cluster.reference.simulator.network import MS, Network
-from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.network import Network
+from cluster.reference.simulator.process import Process, Storage, Trace, Watch
 
 
-class Storage(Protocol):
-    """What carries a machine's disk effects out on a disk."""
+class NoStorage:
+    """Of a machine that is off, or keeps nothing."""
 
     def write(self, effect: Effect) -> None:
-        """Carry out an effect that is for a disk.
-
-        Raises:
-            OSError: The disk did not take it.
-        """
+        """Refuse: nothing is to be written."""
+        raise AssertionError(f"there is no disk for {effect}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +32,12 @@ class Booted:
     """
 
     machine: Machine
-    storage: Storage
+    storage: Storage = field(default_factory=NoStorage)
     said: tuple[str, ...] = ()
 
 
 Boot = Callable[[SimulatedDisk], Booted]
 """Reads a disk and makes a machine of it; what it repairs there it writes itself."""
-Trace = Callable[[int, int, Event], None]
-Watch = Callable[[Process], None]
-
-
-class _NoStorage:
-    """Of a machine that is off."""
-
-    def write(self, effect: Effect) -> None:
-        raise AssertionError(f"nobody runs, and {effect} is to be written")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -66,7 +54,7 @@ class Host:
         incarnation: How often a process was started.
         process: What runs, None: nothing.
         powered: Whether the machine is on.
-        said: What its processes said, with the time.
+        said: What its processes said, with the time: the simulation's, as its clock takes it to be.
         slow_flush_ns: How long a flush takes; drawn between a half and all of it.
         flushed_ns: When the last flush of a process began that came to its end, and how long it
             held the process up.
@@ -82,7 +70,7 @@ class Host:
     neighbour: Callable[[int], "Host"]
     disk: SimulatedDisk = field(default_factory=SimulatedDisk)
     clock: NodeClock = field(default_factory=NodeClock)
-    storage: Storage = field(default_factory=_NoStorage)
+    storage: Storage = field(default_factory=NoStorage)
     incarnation: int = 0
     process: Process | None = None
     powered: bool = True
@@ -99,9 +87,25 @@ class Host:
         self.powered = True
         self.incarnation += 1
         self.storage = booted.storage
-        self.said += [(self.agenda.now, text) for text in booted.said]
+        for text in booted.said:
+            self.say(text)
         self.process = Process(self, booted.machine, self.random)
         self.process.start()
+
+    def say(self, text: str) -> None:
+        """Write a line into the node's log, with the time that its clock shows."""
+        now_ns = self.agenda.now
+        self.said.append((now_ns + self.clock.ahead_ns(now_ns), text))
+
+    def set_clock(self, ahead_ns: int, ppm: int = 0) -> None:
+        """Have the clock be so far ahead of the truth from now on, and run at another rate.
+
+        At a jump forward what is timed goes off earlier by as much; at one back it keeps its
+        moment, and whoever looks at the clock then finds that it is too early.
+        """
+        jumped_ns = self.clock.jump(self.agenda.now, ahead_ns, ppm)
+        if jumped_ns > 0 and self.process is not None:
+            self.process.hasten_timers(self.clock.lasting(jumped_ns))
 
     def kill(self) -> None:
         """Kill the process; what it wrote is the kernel's, and stays."""
@@ -117,8 +121,9 @@ class Host:
         self.powered = False
         return self.disk.lose_power(self.random)
 
-    def flush_ns(self) -> int:
-        """Return how long the next flush takes."""
+    def flush_ns(self, random: Random | None = None) -> int:
+        """Return how long the next flush takes, drawn from a source of its own if there is one."""
         if not self.slow_flush_ns:
             return 0
-        return self.slow_flush_ns // 2 + int(self.random.random() * (self.slow_flush_ns // 2))
+        drawn = (random or self.random).random()
+        return self.slow_flush_ns // 2 + int(drawn * (self.slow_flush_ns // 2))

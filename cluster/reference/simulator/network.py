@@ -9,25 +9,27 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cluster.reference.simulator.agenda import Agenda
-
-if TYPE_CHECKING:
-    from cluster.reference.simulator.host import Host
-    from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.badness import (
+    HELD_NS,
+    RESEND_NS,
+    SLOWEST_RESEND_NS,
+    BadLink,
+    Badness,
+)
 
 US = 1_000
-MS = 1_000_000
 END = -1
 """In place of a request's number: the sender's end of the connection was closed."""
+KNOCK = -2
+"""In place of a request's number: what is no request, for which a server hangs up."""
 HANDSHAKES = 3
 """A first message waits for SYN and SYN-ACK: three ways in place of one."""
-RESEND_NS = 200 * MS
-"""Linux's smallest retransmission timeout (TCP_RTO_MIN); a lost packet costs as much."""
-SLOWEST_RESEND_NS = 2_000 * MS
-"""How long after a cut's end TCP may try again: its timeout doubles all the while."""
 
+CLIENT = -1
+"""In a link: any machine of clients, of whom each has a number below zero."""
 NEVER = 1 << 63
 """Behind all virtual time."""
 
@@ -52,19 +54,38 @@ class Latency:
     mean_life_s: float | None = 600
 
 
-@dataclass(slots=True, kw_only=True)
-class Badness:
-    """What a bad link does to messages.
+class Party(Protocol):
+    """A process, as its connections know it.
 
     Attributes:
-        delay_ns: Every one is so much later.
-        spread_ns: And up to so much later still.
-        loss: The share of packets that are lost, and sent again.
+        id: Its machine's; below zero: a client's.
+        alive: Whether it runs, or stands still.
     """
 
-    delay_ns: int = 0
-    spread_ns: int = 0
-    loss: float = 0.0
+    id: int
+    alive: bool
+
+    def requested(self, over: "Connection", number: int, message: object) -> None:
+        """Take a request, or the end of a connection on which some came."""
+
+    def answered(self, over: "Connection", number: int, message: object) -> None:
+        """Take an answer, or the end of a connection of one's own."""
+
+
+class Destination(Protocol):
+    """A machine, as those know it who connect to it.
+
+    Attributes:
+        id: Its own.
+        powered: Whether it is on: only then its kernel answers.
+    """
+
+    id: int
+    powered: bool
+
+    @property
+    def process(self) -> Party | None:
+        """Return what takes connections there, if anything runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -86,9 +107,9 @@ class Connection:
     number: int
     ahead: Link
     behind: Link
-    client: "Process"
-    to: "Host"
-    server: "Process | None" = None
+    client: Party
+    to: Destination
+    server: Party | None = None
     pending: dict[int, int] = field(default_factory=dict)
     looks_ns: int = NEVER
     client_open: bool = True
@@ -118,18 +139,20 @@ class Network:
         self._spread_ns = latency.spread_ns
         self._slow_share = latency.slow_share
         self._cuts: dict[Link, int] = {}
-        self._bad: dict[Link, Badness] = {}
+        self._bad: dict[Link, BadLink] = {}
         self._held: dict[int, Connection] = {}
+        self._last: dict[Link, int] = {}
         self._opened = 0
         self.messages = 0
         """How many messages were handed over."""
         self.dropped: dict[Link, int] = {}
         """How often something did not get through a cut link."""
 
-    def connect(self, client: "Process", to: "Host") -> Connection:
+    def connect(self, client: Party, to: Destination) -> Connection:
         """Open a connection; its first message carries the handshake."""
         self._opened += 1
-        ahead, behind = (client.id, to.id), (to.id, client.id)
+        mine = client.id if client.id >= 0 else CLIENT
+        ahead, behind = (mine, to.id), (to.id, mine)
         made = Connection(self._opened, ahead, behind, client, to)
         now = self._agenda.now
         made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)
@@ -141,14 +164,14 @@ class Network:
     def send_there(self, over: Connection, number: int, message: object) -> None:
         """Send from the client's end; `END` for a number closes it."""
         agenda = self._agenda
-        at_ns, before_ns = agenda.now + self._delay_ns(over.ahead), over.there_ns
+        at_ns, before_ns = agenda.now + self._delay_ns(over.ahead, message), over.there_ns
         over.there_ns = at_ns = at_ns if at_ns > before_ns else before_ns
         agenda.coming(at_ns, self._come_there, over, number, message)
 
     def send_back(self, over: Connection, number: int, message: object) -> None:
         """Send from the server's end."""
         agenda = self._agenda
-        at_ns, before_ns = agenda.now + self._delay_ns(over.behind), over.back_ns
+        at_ns, before_ns = agenda.now + self._delay_ns(over.behind, message), over.back_ns
         over.back_ns = at_ns = at_ns if at_ns > before_ns else before_ns
         agenda.coming(at_ns, self._come_back, over, number, message)
 
@@ -181,9 +204,29 @@ class Network:
         """Tell whether a link is cut."""
         return (sender, receiver) in self._cuts
 
-    def probe(self, link: Link, arrived: Callable[[], object]) -> None:
-        """Send a datagram; `arrived` is called there, as late as a packet of TCP may be."""
-        self._agenda.after(self._delay_ns(link), self._probed, link, arrived)
+    def probe(self, link: Link, arrived: Callable[[], object], *, size: int = 64) -> None:
+        """Send a datagram; `arrived` is called there, if it gets there.
+
+        In order with others of its link; over a bad link it may get lost, come twice, or behind a
+        later one.
+        """
+        now, draw = self._agenda.now, self._draw
+        due_ns = max(now + self._least_ns + int(draw() * self._spread_ns), self._last.get(link, 0))
+        if draw() < self._slow_share:
+            return  # Nobody sends it again.
+        self._last[link] = due_ns
+        bad = self._bad.get(link)
+        if bad is None:
+            self._agenda.at(due_ns, self._probed, link, arrived)
+            return
+        for late_ns, what in bad.departures(size, arrived, now):
+            self._agenda.at(due_ns + late_ns, self._probed, link, what)
+        if bad.is_held(arrived):
+            self._agenda.after(HELD_NS, self._overdue, bad, link, arrived)
+
+    def _overdue(self, bad: BadLink, link: Link, arrived: Callable[[], object]) -> None:
+        if bad.let_go(arrived):
+            self._probed(link, arrived)
 
     def _probed(self, link: Link, arrived: Callable[[], object]) -> None:
         if link in self._cuts:
@@ -191,32 +234,30 @@ class Network:
         else:
             arrived()
 
-    def make_bad(self, links: list[Link], badness: Badness) -> None:
-        """Make links bad."""
+    def make_bad(self, links: list[Link], badness: Badness, *, seed: int | None = None) -> None:
+        """Make links bad.
+
+        Args:
+            links: Which, each by itself.
+            badness: How.
+            seed: Of the draws; None: the network's own.
+        """
         for link in links:
-            self._bad[link] = badness
+            drawn = self._random.getrandbits(32) if seed is None else seed
+            self._bad[link] = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"))
 
     def make_good(self, links: list[Link]) -> None:
         """Make links as they were."""
         for link in links:
             self._bad.pop(link, None)
 
-    def _delay_ns(self, link: Link) -> int:
+    def _delay_ns(self, link: Link, message: object = None) -> int:
         draw = self._draw
         delay_ns = self._least_ns + int(draw() * self._spread_ns)
         if draw() < self._slow_share:
             delay_ns += RESEND_NS
-        if self._bad:
-            delay_ns += self._worse_ns(link)
-        return delay_ns
-
-    def _worse_ns(self, link: Link) -> int:
-        bad = self._bad.get(link)
-        if bad is None:
-            return 0
-        delay_ns, again_ns = bad.delay_ns + int(self._draw() * bad.spread_ns), RESEND_NS
-        while bad.loss and self._draw() < bad.loss and again_ns < SLOWEST_RESEND_NS:
-            delay_ns, again_ns = delay_ns + again_ns, 2 * again_ns
+        if self._bad and (bad := self._bad.get(link)) is not None:
+            delay_ns += bad.late_ns(message, self._agenda.now + delay_ns)
         return delay_ns
 
     def _come_there(self, over: Connection, number: int, message: object) -> None:

@@ -7,7 +7,7 @@ afterwards. A broker of one thread would do no other (a flush holds up whatever 
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cluster.reference.machine import (
     Answered,
@@ -35,13 +35,56 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
-from cluster.reference.simulator.network import END, NEVER, Connection
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.clock import NodeClock
+from cluster.reference.simulator.network import (
+    CLIENT,
+    END,
+    KNOCK,
+    NEVER,
+    Connection,
+    Destination,
+    Network,
+)
 
-if TYPE_CHECKING:
-    from cluster.reference.simulator.host import Host
+Trace = Callable[[int, int, Event], None]
 
-CLIENT = -1
-"""The `who` of an asker that is no node."""
+
+class Storage(Protocol):
+    """What carries a machine's disk effects out on a disk."""
+
+    def write(self, effect: Effect) -> None:
+        """Carry out an effect that is for a disk.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+
+
+class Ground(Protocol):
+    """The machine that a process runs on, as the process knows it; see `host.Host`."""
+
+    id: int
+    agenda: Agenda
+    network: Network
+    clock: NodeClock
+    storage: Storage
+    flushed_ns: tuple[int, int]
+    trace: Trace | None
+    watch: "Watch | None"
+
+    @property
+    def neighbour(self) -> Callable[[int], Destination]:
+        """Return what finds the machine with an id."""
+
+    def say(self, text: str) -> None:
+        """Write a line into the node's log."""
+
+    def kill(self) -> None:
+        """Kill the process."""
+
+    def flush_ns(self) -> int:
+        """Return how long the next flush takes."""
 
 
 class Process:
@@ -58,7 +101,7 @@ class Process:
         "_timers", "_waiting", "alive", "host", "id", "incoming", "outgoing", "paused", "writing",
     )  # fmt: skip
 
-    def __init__(self, host: "Host", machine: Machine, random: Random) -> None:
+    def __init__(self, host: Ground, machine: Machine, random: Random) -> None:
         self.host, self.id = host, host.id
         self.alive, self.paused, self.writing = True, False, False
         self.outgoing: dict[int, Connection] = {}
@@ -111,6 +154,10 @@ class Process:
         self.paused = False
         self._catch_up()
 
+    def hasten_timers(self, by_ns: int) -> None:
+        """Have all timers go off earlier by so much: the clock jumped forward."""
+        self._agenda.hasten(self._fire, by_ns)
+
     def wake(self, timer: str) -> None:
         """Have a timer's time come now: what a client is told from outside."""
         if self.alive:
@@ -120,10 +167,8 @@ class Process:
         """Take a request, or the end of a connection on which some came."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.requested, (over, number, message)))
-        elif number == END:
-            if self.incoming.pop(over.number, None) is not None:
-                over.server_open = False
-                self._take(Hung(connection=over.number))
+        elif number < 0:
+            self._no_request(over, number)
         else:
             self.incoming[over.number] = over
             who = over.client.id
@@ -131,6 +176,18 @@ class Process:
                 who=who if who >= 0 else CLIENT, connection=over.number, correlation=number
             )
             self._take(Arrived(asker=asker, message=message))
+
+    def _no_request(self, over: Connection, number: int) -> None:
+        if number == KNOCK:
+            # In Kafka's words, and without the machine, as servers of processes do.
+            self.host.say(
+                f"[SocketServer] Unexpected error from /client:{over.number}; closing connection:"
+                " no request"
+            )
+            self._network.break_off(over)
+        elif self.incoming.pop(over.number, None) is not None:
+            over.server_open = False
+            self._take(Hung(connection=over.number))
 
     def answered(self, over: Connection, number: int, message: object) -> None:
         """Take an answer, or the end of a connection of one's own."""
@@ -297,4 +354,7 @@ class Process:
         self.host.kill()
 
     def _say(self, effect: Say) -> None:
-        self.host.said.append((self._agenda.now, effect.text))
+        self.host.say(effect.text)
+
+
+Watch = Callable[[Process], None]

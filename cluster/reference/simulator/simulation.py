@@ -1,9 +1,11 @@
 """A simulation: machines on hosts, in virtual time, from one seed."""
 
+from collections.abc import Callable
+
 from cluster.reference.simulator.agenda import Agenda
-from cluster.reference.simulator.host import Boot, Host, Trace, Watch
+from cluster.reference.simulator.host import Boot, Host
 from cluster.reference.simulator.network import Latency, Network
-from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.process import Process, Trace, Watch
 from cluster.reference.simulator.streams import Streams
 
 NS_PER_S = 1_000_000_000
@@ -22,6 +24,8 @@ class Simulation:
         network: Cuts, bad links, connections.
         hosts: By id, in the order in which they were added.
         streams: For whoever else draws.
+        watch: Shown the process of each node, of those added from now on, after every event.
+        between: Makes another boot of that of each such node: it may see all that goes in and out.
     """
 
     def __init__(self, seed: int, *, latency: Latency | None = None) -> None:
@@ -29,6 +33,8 @@ class Simulation:
         self.agenda = Agenda()
         self.network = Network(self.agenda, self.streams.of("network"), latency or Latency())
         self.hosts: dict[int, Host] = {}
+        self.watch: Watch | None = None
+        self.between: Callable[[Boot], Boot] | None = None
 
     @property
     def now_ns(self) -> int:
@@ -40,6 +46,9 @@ class Simulation:
     ) -> Host:
         """Add a machine that is off: a node, or with a negative number a client's."""
         random = self.streams.of(f"n{number}" if number >= 0 else f"client{-number}")
+        if number >= 0:
+            watch = watch or self.watch
+            boot = self.between(boot) if self.between else boot
         host = Host(
             id=number,
             agenda=self.agenda,
@@ -50,7 +59,8 @@ class Simulation:
             trace=trace,
             watch=watch,
         )
-        host.clock.shown_ns = random.randrange(_LONGEST_UPTIME_S) * NS_PER_S
+        host.clock.true_ns = random.randrange(_LONGEST_UPTIME_S) * NS_PER_S
+        host.clock.shown_ns = host.clock.true_ns
         self.hosts[number] = host
         return host
 

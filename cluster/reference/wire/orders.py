@@ -7,17 +7,14 @@ from cluster.reference.messages.control import (
     AlterPartitionReassignmentsResponse,
     CreatableTopic,
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ReassignablePartition,
@@ -28,7 +25,7 @@ from cluster.reference.messages.quorum import (
     ReplicaState,
 )
 from cluster.reference.wire.data import METADATA_TOPIC, by_topic
-from cluster.reference.wire.translation import Theirs, inner, made, milliseconds, theirs
+from cluster.reference.wire.translation import Theirs, inner, made, milliseconds
 
 
 def read_create_topics(said: Theirs) -> CreateTopicsRequest:
@@ -88,11 +85,6 @@ def read_create_partitions(said: Theirs) -> CreatePartitionsRequest:
     )
 
 
-def write_created_partitions(own: CreatePartitionsResponse, form: type) -> Theirs:
-    """Return our answer as a CreatePartitionsResponse."""
-    return theirs(own, form)
-
-
 def read_delete_topics(said: Theirs) -> DeleteTopicsRequest:
     """Return a DeleteTopicsRequest as ours."""
     named = getattr(said, "topic_names", ())  # Until version 5.
@@ -102,11 +94,6 @@ def read_delete_topics(said: Theirs) -> DeleteTopicsRequest:
         + tuple(DeleteTopicState(name=it.name, topic_id=it.topic_id) for it in states),
         timeout_ms=milliseconds(said.timeout),
     )
-
-
-def write_deleted_topics(own: DeleteTopicsResponse, form: type) -> Theirs:
-    """Return our answer as a DeleteTopicsResponse."""
-    return theirs(own, form)
 
 
 def read_elect_leaders(said: Theirs) -> ElectLeadersRequest:
@@ -238,11 +225,6 @@ def read_alter_configs(said: Theirs) -> IncrementalAlterConfigsRequest:
         ),
         validate_only=said.validate_only,
     )
-
-
-def write_altered_configs(own: IncrementalAlterConfigsResponse, form: type) -> Theirs:
-    """Return our answer as an IncrementalAlterConfigsResponse."""
-    return theirs(own, form)
 
 
 def read_describe_quorum(_said: Theirs) -> DescribeQuorumRequest:

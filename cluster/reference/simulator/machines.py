@@ -1,0 +1,382 @@
+"""Simulated machines as hosts: what is done to them is asked for as on all others."""
+
+import errno
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from random import Random
+from uuid import UUID
+
+from cluster.protocol import (
+    CLIENTS,
+    ClusterError,
+    Command,
+    Disk,
+    Link,
+    Measured,
+    PowerCut,
+    ProcessId,
+    Quality,
+)
+from cluster.reference.broker.boot import boot
+from cluster.reference.settings import Settings, parsed
+from cluster.reference.simulator.badness import MS, Badness
+from cluster.reference.simulator.clock import PPM
+from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.simulator.files import MachineFiles
+from cluster.reference.simulator.host import Booted, Host
+from cluster.reference.simulator.network import CLIENT
+from cluster.reference.simulator.series import Spacing, measure
+from cluster.reference.simulator.simulation import Simulation
+from results.record.clock import NS_PER_S, pause_until, stopwatch_s
+from results.record.runtime import new_event
+
+SETTINGS = "server.properties"
+PROBES = 5
+"""So many datagrams of our own for each look: one may be as late as a packet that was lost."""
+DISK_BYTES = 1 << 40
+"""Room on a machine's disk, if nobody says how much."""
+PAGE, PAGE_BYTES = "logquake-probe", 4096
+"""A file of our own on a machine's disk, which is gone again in the same moment."""
+_INCARNATIONS = 1_000_000
+"""Process ids of a machine: its node's number, and behind it which of its starts."""
+
+
+@dataclass(slots=True, eq=False)
+class _Machine:
+    """One node's."""
+
+    host: Host
+    files: MachineFiles
+    folder: Path
+    random: Random
+    flushes: Random
+    settings: Settings = field(default_factory=Settings)
+    codes: dict[int, int] = field(default_factory=dict)
+    """Exit codes, or minus a signal, by incarnation."""
+    usual_flush_ns: int | None = None
+    """Of a disk that was made slow: how long a flush took before."""
+
+
+class SimulatedMachines:
+    """Implements `Hosts`, `HasFiles` and all abilities of hosts by a simulation's machines.
+
+    Args:
+        simulation: Where they are.
+        nodes: Their names.
+        folder_of: Returns the folder of a node in the run, where its files are prepared.
+        disk_mb: The size of each disk in MiB; None: more than anybody fills.
+    """
+
+    kind = "simulated"
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        nodes: Sequence[str],
+        folder_of: Callable[[str], Path],
+        *,
+        disk_mb: int | None = None,
+    ) -> None:
+        self._simulation = simulation
+        self._disk_bytes = None if disk_mb is None else disk_mb << 20
+        self._folder_of = folder_of
+        self._nodes = tuple(nodes)
+        self._machines: dict[str, _Machine] = {}
+        self._cuts: dict[str, tuple[Link, ...]] = {}
+        self._dropped_before: dict[str, dict[Link, int]] = {}
+        self._shapes: dict[str, tuple[Link, ...]] = {}
+
+    def up(self) -> None:
+        """Make the machines; each is off."""
+        for node in self._nodes:
+            number = int(node.removeprefix("n"))
+            host = self._simulation.add(number, partial(self._boot, node))
+            folder = self._folder_of(node).absolute()
+            machine = _Machine(
+                host=host,
+                files=MachineFiles(host, folder),
+                folder=folder,
+                random=self._simulation.streams.of(f"{node}/ids"),
+                flushes=self._simulation.streams.of(f"{node}/flushes"),
+            )
+            machine.host.disk.capacity = self._disk_bytes
+            self._machines[node] = machine
+
+    def host(self, node: str) -> Host:
+        """Return a machine as the simulator has it."""
+        return self._machines[node].host
+
+    def address(self, node: str) -> str:
+        """Return a node's name: machines are called by it."""
+        return node
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a node on what its disk holds."""
+        del command
+        host = self.host(node)
+        host.start()
+        return ProcessId(
+            pid=host.id * _INCARNATIONS + host.incarnation,
+            start_ticks=self._simulation.now_ns // (10 * MS),
+            machine=node,
+        )
+
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Kill a process, ask it to end, have it stand still or go on; nobody heeds another one."""
+        if self.state_of(process) is None:
+            return False
+        machine = self._machines[process.machine]
+        running = machine.host.process
+        assert running is not None, "it has a state"
+        match number:
+            case signal.SIGKILL:
+                machine.codes[machine.host.incarnation] = -signal.SIGKILL
+                machine.host.kill()
+            case signal.SIGTERM:
+                running.ask_to_stop()
+            case signal.SIGSTOP:
+                running.pause()
+            case signal.SIGCONT:
+                running.resume()
+            case _:
+                pass  # Nobody heeds it.
+        return True
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return S, T of one that stands still; None: it has ended."""
+        host = self.host(process.machine)
+        if host.process is None or process.pid % _INCARNATIONS != host.incarnation:
+            return None
+        return "T" if host.process.paused else "S"
+
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        """Return 0 of who ended by itself, else minus the signal; None: it has not ended."""
+        if self.state_of(process) is not None:
+            return None
+        return self._machines[node].codes.get(process.pid % _INCARNATIONS, 0)
+
+    def disk(self, node: str) -> Disk:
+        """Return the files of a machine: `data` and `logs` in its node's folder."""
+        return self._machines[node].files
+
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Put what was prepared in the node's folder on its machine."""
+        del software
+        machine = self._machines[node]
+        machine.settings = parsed((machine.folder / SETTINGS).read_text(encoding="utf-8"))
+        data = machine.folder / "data"
+        for path in sorted(each for each in data.rglob("*") if each.is_file()):
+            machine.host.disk.replace(path.relative_to(data).as_posix(), path.read_bytes())
+
+    def fetch(self, node: str) -> None:
+        """Write what the machine has into the node's folder; what is not on it any more, goes."""
+        machine = self._machines[node]
+        machine.files.copy_to(machine.folder)
+
+    def down(self) -> None:
+        """End every process. Idempotent."""
+        for machine in self._machines.values():
+            machine.host.kill()
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Let nothing through; what is sent meanwhile comes as TCP sends it again."""
+        self.join(cut_id)
+        cut = tuple(dict.fromkeys(links))
+        self._dropped_before[cut_id] = {link: self._dropped(link) for link in cut}
+        self._cuts[cut_id] = cut
+        self._simulation.network.cut([self._numbered(link) for link in cut])
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+        links = self._cuts.pop(cut_id, ())
+        if links:
+            self._simulation.network.join([self._numbered(link) for link in links])
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how often something did not get through each link of a cut."""
+        before = self._dropped_before.get(cut_id, {})
+        return {
+            link: self._dropped(link) - before.get(link, 0) for link in self._cuts.get(cut_id, ())
+        }
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
+        """Send datagrams of our own over each link; wait until one arrived over each."""
+        found, whole = dict.fromkeys(links, False), new_event()
+
+        def arrived(link: Link) -> None:
+            found[link] = True
+            if all(found.values()):
+                whole.set()
+
+        for link in [*found] * PROBES:
+            self._simulation.network.probe(self._numbered(link), partial(arrived, link))
+        whole.wait(timeout_s)
+        return dict(found)
+
+    def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
+        """Make links bad: connections only ever late, datagrams as packets of real hosts.
+
+        Raises:
+            ClusterError: Another shape has one of the links.
+        """
+        self.unshape(shape_id)
+        shaped = tuple(dict.fromkeys(links))
+        for other, those in self._shapes.items():
+            if taken := [link for link in shaped if link in those]:
+                sender, receiver = taken[0]
+                raise ClusterError(f"{other} has shaped the link from {sender} to {receiver}")
+        self._shapes[shape_id] = shaped
+        self._simulation.network.make_bad(
+            [self._numbered(link) for link in shaped], _badness(quality), seed=quality.seed
+        )
+
+    def unshape(self, shape_id: str) -> frozenset[str]:
+        """Undo one shape, and no other; none ever ends by itself. Idempotent."""
+        links = self._shapes.pop(shape_id, ())
+        self._simulation.network.make_good([self._numbered(link) for link in links])
+        return frozenset()
+
+    def measure(
+        self,
+        links: Iterable[Link],
+        *,
+        count: int = 50,
+        size: int = 64,
+        interval_s: float = 0.005,
+        burst: int = 1,
+    ) -> Mapping[Link, Measured]:
+        """Send a series of datagrams of our own over each link, and have each answered."""
+        names = {self._numbered(link): link for link in links}
+        spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst)
+        network, agenda = self._simulation.network, self._simulation.agenda
+        told = measure(network, agenda, list(names), spacing)
+        return {names[numbers]: each for numbers, each in told.items()}
+
+    def fill_disk(self, node: str) -> int:
+        """Take all the room that is left on a machine's disk; return how many bytes that were."""
+        disk = self.host(node).disk
+        taken = (self._disk_bytes or DISK_BYTES) - disk.used
+        disk.capacity = disk.used
+        return taken
+
+    def empty_disk(self, node: str) -> None:
+        """Give the room back. Idempotent."""
+        self.host(node).disk.capacity = self._disk_bytes
+
+    def lock_disk(self, node: str) -> None:
+        """Make a machine's disk read-only.
+
+        Raises:
+            ClusterError: Somebody has files of it open.
+        """
+        host = self.host(node)
+        if host.process is not None:
+            raise ClusterError(f"the disk of {node} is busy: its broker runs")
+        host.disk.refuses = errno.EROFS
+
+    def unlock_disk(self, node: str) -> None:
+        """Make it writable again. Idempotent."""
+        self.host(node).disk.refuses = None
+
+    def try_disk(self, node: str) -> str:
+        """Write a page to a machine's disk; return the name of the error; empty: none."""
+        disk = self.host(node).disk
+        try:
+            disk.append(PAGE, bytes(PAGE_BYTES))
+        except OSError as failed:
+            return errno.errorcode.get(failed.errno or 0, str(failed))
+        finally:
+            disk.remove(PAGE)
+        return ""
+
+    def slow_disk(self, node: str, flush_s: float) -> None:
+        """Have each flush on a machine's disk take up to so many seconds."""
+        machine = self._machines[node]
+        if machine.usual_flush_ns is None:
+            machine.usual_flush_ns = machine.host.slow_flush_ns
+        machine.host.slow_flush_ns = round(flush_s * NS_PER_S)
+
+    def quicken_disk(self, node: str) -> None:
+        """Have it be as quick as it was. Idempotent."""
+        machine = self._machines[node]
+        if machine.usual_flush_ns is not None:
+            machine.host.slow_flush_ns = machine.usual_flush_ns
+            machine.usual_flush_ns = None
+
+    def time_flush_s(self, node: str) -> float:
+        """Return how long a page of our own takes to be on the disk."""
+        machine = self._machines[node]
+        began_s = stopwatch_s()
+        pause_until(began_s + machine.host.flush_ns(machine.flushes) / NS_PER_S)
+        return stopwatch_s() - began_s
+
+    def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
+        """Turn a machine off; its disk keeps what was flushed, and of the rest what it happens to.
+
+        A start of its broker turns it on again.
+        """
+        machine = self._machines[node]
+        disk = machine.host.disk
+        flushed = {path: len(disk.read_flushed(path)) for path in disk.paths()}
+        if machine.host.process is not None:
+            machine.codes[machine.host.incarnation] = -signal.SIGKILL
+        lost = machine.host.lose_power()
+        return {
+            PurePosixPath("data", path): PowerCut(
+                flushed=safe, kept=disk.size(path), lost=lost.get(path, 0)
+            )
+            for path, safe in flushed.items()
+        }
+
+    def clock_environment(self, node: str) -> Mapping[str, str]:
+        """Return nothing: a machine's clock can always be set."""
+        del node
+        return {}
+
+    def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
+        """Set a machine's one clock, by which its timers go, and have it pass at a rate."""
+        self.host(node).set_clock(round(offset_s * NS_PER_S), round((rate - 1) * PPM))
+
+    def reset_clock(self, node: str) -> None:
+        """Have it show the true time again. Idempotent."""
+        self.host(node).set_clock(0)
+
+    def clock_offset_s(self, node: str) -> float:
+        """Return by how much it is ahead of the true time now."""
+        return self.host(node).clock.ahead_ns(self._simulation.now_ns) / NS_PER_S
+
+    def _boot(self, node: str, disk: SimulatedDisk) -> Booted:
+        machine = self._machines[node]
+        incarnation = UUID(bytes=machine.random.randbytes(16), version=4)
+        made = boot(machine.settings, disk, incarnation=incarnation)
+        return Booted(machine=made.machine, storage=made.storage, said=made.said)
+
+    def _dropped(self, link: Link) -> int:
+        return self._simulation.network.dropped.get(self._numbered(link), 0)
+
+    def _numbered(self, link: Link) -> tuple[int, int]:
+        return self._number(link[0]), self._number(link[1])
+
+    def _number(self, node: str) -> int:
+        if node == CLIENTS:
+            return CLIENT
+        if node not in self._machines:
+            raise ClusterError(f"there is no machine {node}")
+        return self._machines[node].host.id
+
+
+def _badness(quality: Quality) -> Badness:
+    """Return what a quality is to a simulated link, where nothing comes before it was sent."""
+    earliest_ms = max(0.0, quality.delay_ms - quality.jitter_ms)
+    latest_ms = quality.delay_ms + quality.jitter_ms
+    return Badness(
+        delay_ns=round(earliest_ms * MS),
+        spread_ns=round((latest_ms - earliest_ms) * MS),
+        loss=quality.loss,
+        duplicate=quality.duplicate,
+        reorder=quality.reorder,
+        rate_kbit=quality.rate_kbit,
+    )

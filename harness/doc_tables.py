@@ -1,0 +1,149 @@
+"""Writes the tables of `docs/` that the code itself knows: `python -m harness.doc_tables`.
+
+A table stands between two comments, of which the first names it:
+
+    <!-- table checkers/liveness: python -m harness.doc_tables -->
+    <!-- end of table -->
+
+With `--check` nothing is written, and the exit code is 1 if a table is old.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from checkers.protocol import Chapter, Checker, Promise
+from checkers.registry import CHECKERS
+from nemesis.in_words import InWords
+from nemesis.registry import KINDS, Kind
+from workloads.registry import WORKLOADS
+
+DOCS = Path(__file__).parents[1] / "docs"
+_TABLE = re.compile(
+    r"(<!-- table (\S+): python -m harness\.doc_tables -->\n).*?(<!-- end of table -->)", re.DOTALL
+)
+_PROMISES: Mapping[Promise, str] = {
+    Promise.STORED: "what was acknowledged stays",
+    Promise.LEADERS: "who may become one",
+    Promise.ONCE: "no copies",
+    Promise.LOG: "one log, read in order",
+    Promise.EPOCHS: "one leader each",
+    Promise.TRANSACTIONS: "all or nothing",
+    Promise.GROUPS: "a group goes on where it was",
+    Promise.SERVERS: "a broker runs until it is stopped",
+    Promise.RECOVERY: "the plan's budgets",
+}
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(cells)} |\n" for cells in (heads, *rows)]
+    return "".join([lines[0], f"|{'---|' * len(heads)}\n", *lines[1:]])
+
+
+def _names(checkers: Iterable[Checker]) -> str:
+    return ", ".join(dict.fromkeys(f"`{each.name}`" for each in checkers))
+
+
+def promises() -> str:
+    """Return which checks each promise has."""
+    return _table(
+        ("promise", "its checks"),
+        (
+            (
+                f"`{promise.name}`: {means}",
+                _names(each for each in CHECKERS if each.promise is promise),
+            )
+            for promise, means in _PROMISES.items()
+        ),
+    )
+
+
+def chapter(of: Chapter) -> str:
+    """Return the checks of a chapter, those that look for the same in one row."""
+    rows: dict[tuple[str, str], list[Checker]] = {}
+    for each in CHECKERS:
+        if each.chapter is of:
+            rows.setdefault((each.looks_for, each.compares), []).append(each)
+    return _table(
+        ("check", "what it looks for", "`rows`"),
+        ((_names(checkers), *cells) for cells, checkers in rows.items()),
+    )
+
+
+def faults() -> str:
+    """Return all kinds of faults, each in the words of its module."""
+    return _table(
+        ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
+         "may cost"),
+        (_fault(name, kind) for name, kind in KINDS.items()),
+    )  # fmt: skip
+
+
+def _fault(name: str, kind: Kind) -> tuple[str, ...]:
+    said: InWords = import_module(kind.make.__module__).SAYS[name]
+    hosts = ", ".join(sorted(kind.needs)) or "any"
+    if kind.by_hand:
+        hosts += "; by hand"
+    told = (said.does, said.injected, said.proven, said.undone)
+    return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
+
+
+def workloads() -> str:
+    """Return what clients can be asked to do; the first is the default."""
+    return _table(
+        ("`--workload`", "What clients do", "What it can find beside losses and duplicates"),
+        (
+            (f"`{name}`{' (default)' if at == 0 else ''}", each.does, each.finds)
+            for at, (name, each) in enumerate(WORKLOADS.items())
+        ),
+    )
+
+
+def ops() -> str:
+    """Return what an op of each workload is."""
+    rows = ((f"`{name}`", each.ops) for name, each in WORKLOADS.items())
+    return _table(("workload", "an op is"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "workloads": workloads,
+    "workloads/ops": ops,
+    "faults": faults,
+    "checkers/promises": promises,
+    **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
+}
+"""Each table by its name in the comment."""
+
+
+def renewed(text: str) -> str:
+    """Return a page with all its tables as they are today.
+
+    Raises:
+        KeyError: The page names a table that there is not.
+    """
+    return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the tables anew, and name the pages that were old."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if one is old")
+    check = parser.parse_args(argv).check
+    old = 0
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        now = renewed(text)
+        if now != text:
+            old += 1
+            sys.stdout.write(f"{page}: {'old' if check else 'written'}\n")
+            if not check:
+                page.write_text(now, encoding="utf-8")
+    return int(check and old > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""Questions to simulated brokers in Kafka's own messages, over the simulation's links.
+
+Messages cross without being packed into bytes: the broker's side reads kio's entity, and answers
+with one, as `cluster.reference.wire.apis` has it for connections of all other clients.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from kio.static.protocol import RequestPayload
+
+from cluster.kafka.wire import CLIENT_ID, A, WireError
+from cluster.nodes import node_id
+from cluster.reference.machine import Answered, Effect, Event, Fired, Request
+from cluster.reference.simulator.host import Host
+from cluster.reference.simulator.network import KNOCK
+from cluster.reference.simulator.process import Process
+from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
+from harness.simulated.asking import WORK
+from harness.simulated.worker import ClientHosts
+from results.record.clock import NS_PER_S
+from results.record.runtime import Event as WaitedFor
+from results.record.runtime import new_event
+
+_KEPT_QUESTIONS = 8
+
+
+class SimulatedChannel:
+    """Implements `cluster.kafka.wire.Channel`; each has a machine of its own.
+
+    Args:
+        machines: Where it gets one.
+        host: The broker's machine, by its name.
+    """
+
+    def __init__(self, machines: ClientHosts, host: str) -> None:
+        self._machines, self._node, self._to = machines, host, node_id(host)
+        self._asked: dict[int, tuple[RequestPayload, object]] = {}
+        self._asker: _Asker | None = None
+        self._own: Host | None = None
+
+    def is_open(self) -> bool:
+        """Tell whether the next question goes over the connection of the last one."""
+        process = self._own.process if self._own else None
+        return process is not None and self._to in process.outgoing
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer; see `cluster.kafka.wire.Connection`."""
+        key, version = int(request.__api_key__), int(request.__version__)
+        if key == API_VERSIONS:  # What a broker's door answers, without asking it.
+            return cast("A", api_versions(answer))
+        api = APIS.get(key)
+        if api is None or not api.low <= version <= api.high:
+            raise WireError(f"{self._node} does not know request {key} in version {version}")
+        message = self._sent(self._read(request, api), timeout_s)
+        if message is None:
+            self.close()
+            raise WireError(f"{self._node} did not answer {type(request).__name__}")
+        return cast("A", api.write(message, answer))
+
+    def knock(self, *, timeout_s: float) -> str:
+        """Send what is no request, and wait until the broker hangs up; return its name for us."""
+        asker, process = self._opened()
+        came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
+        process.wake(WORK)
+        over = process.outgoing[self._to]
+        came.event.wait()
+        self.close()
+        if over.server is None:
+            raise WireError(f"{self._node} did not answer a knock")
+        return str(over.number)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        if self._own is not None and self._asker is not None:
+            self._machines.end(self._own)
+            self._asker.give_up()
+            self._own = self._asker = None
+
+    def _read(self, request: RequestPayload, api: Api) -> object:
+        """Return a request as a broker reads it; whoever asks the same again has asked it so."""
+        before = self._asked.get(id(request))
+        if before is not None and before[0] is request:
+            return before[1]
+        asked = Asked(
+            api_key=int(request.__api_key__),
+            version=int(request.__version__),
+            correlation=0,
+            client_id=CLIENT_ID,
+        )
+        message = api.read(request, asked)
+        if len(self._asked) >= _KEPT_QUESTIONS:
+            self._asked.clear()
+        self._asked[id(request)] = request, message
+        return message
+
+    def _sent(self, message: object, timeout_s: float) -> object | None:
+        asker, process = self._opened()
+        came = asker.put(message, timeout_ns=_ns(timeout_s))
+        process.wake(WORK)
+        came.event.wait()
+        return came.message
+
+    def _opened(self) -> "tuple[_Asker, Process]":
+        if self._asker is None or self._own is None:
+            self._asker, self._own = self._machines.start(lambda _wake: _Asker(self._to))
+        process = self._own.process
+        assert process is not None, "nobody ends it but `close`"
+        return self._asker, process
+
+
+@dataclass(slots=True, eq=False)
+class _Coming:
+    """An answer that is waited for; None: none came in time."""
+
+    event: WaitedFor = field(default_factory=new_event)
+    message: object | None = None
+
+
+class _Asker:
+    """The machine that asks."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._wanted: list[Request] = []
+        self._coming: dict[int, _Coming] = {}
+        self._last = 0
+
+    def put(self, message: object, *, timeout_ns: int, number: int | None = None) -> _Coming:
+        """Have a question asked at the next wake, under a number of its own."""
+        if number is None:
+            self._last = number = self._last + 1
+        request = Request(number=number, to=self._to, message=message, timeout_ns=timeout_ns)
+        self._wanted.append(request)
+        coming = self._coming[number] = _Coming()
+        return coming
+
+    def give_up(self) -> None:
+        """Let nobody wait any more: no answer will come."""
+        for coming in self._coming.values():
+            coming.event.set()
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
+        """Wait for questions."""
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
+        """Ask what is wanted, or take an answer."""
+        match event:
+            case Fired():
+                wanted, self._wanted = self._wanted, []
+                return wanted
+            case Answered(request=number, message=message):
+                coming = self._coming.pop(number)
+                coming.message = message
+                coming.event.set()
+            case _:
+                pass
+        return []
+
+
+def _ns(timeout_s: float) -> int:
+    return round(max(0.0, timeout_s) * NS_PER_S)

@@ -1,0 +1,179 @@
+"""What a member asks its group's coordinator for besides its membership: commits, and positions.
+
+A wish waits for a coordinator, and is asked again where the answer may come from another one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.messages.clients import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from workloads.member import Answer
+from workloads.protocol import Key
+
+T = TypeVar("T")
+ELSEWHERE = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available,
+                       ErrorCode.network_exception})  # fmt: skip
+"""The coordinator must be looked for."""
+LATER = frozenset({*ELSEWHERE, ErrorCode.coordinator_load_in_progress})
+"""The same question may be answered later."""
+NO_COORDINATOR = "_WAIT_COORD: Local: Waiting for coordinator"
+Ended = Callable[[str | None, Sequence[Answer]], None]
+"""Takes an error of all, or each partition's answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """In whose name a wish is asked."""
+
+    group: str
+    member: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Have positions committed.
+
+    Attributes:
+        positions: Which.
+        metadata: What each commit carries.
+        patience_ns: How long it waits once there was no coordinator, or one that could not take it
+            yet; that is asked once more, as librdkafka does.
+    """
+
+    positions: Mapping[Key, int]
+    metadata: str
+    patience_ns: int
+
+    def question(self, identity: Identity) -> OffsetCommitRequest:
+        """Return what is asked; in the name that its member has by now."""
+        parts = _by_topic(
+            (
+                topic,
+                OffsetCommitRequestPartition(
+                    partition_index=part, committed_offset=offset, committed_metadata=self.metadata
+                ),
+            )
+            for (topic, part), offset in self.positions.items()
+        )
+        return OffsetCommitRequest(
+            group_id=identity.group,
+            generation_id_or_member_epoch=identity.generation,
+            member_id=identity.member,
+            topics=tuple(
+                OffsetCommitRequestTopic(name=name, partitions=those) for name, those in parts
+            ),
+        )
+
+    def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
+        """Return an answer's error as a whole, and what it says of each partition."""
+        if not isinstance(message, OffsetCommitResponse):
+            return ErrorCode.network_exception, ()
+        errors = {
+            (topic.name, each.partition_index): each.error_code
+            for topic in message.topics
+            for each in topic.partitions
+        }
+        later = next((error for error in errors.values() if error in LATER), ErrorCode.none)
+        answers = [
+            Answer(key=key, metadata=self.metadata, error=error_name(error))
+            for key, error in errors.items()
+        ]
+        return later, answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """Be told what the group has committed; asked again until nobody wants to know any more."""
+
+    keys: Sequence[Key]
+    patience_ns: ClassVar[None] = None
+
+    def question(self, identity: Identity) -> OffsetFetchRequest:
+        """Return what is asked."""
+        return OffsetFetchRequest(
+            group_id=identity.group,
+            topics=tuple(
+                OffsetFetchRequestTopic(name=name, partition_indexes=those)
+                for name, those in _by_topic(self.keys)
+            ),
+        )
+
+    def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
+        """Return an answer's error as a whole, and what it says of each partition."""
+        if not isinstance(message, OffsetFetchResponse):
+            return ErrorCode.network_exception, ()
+        if message.error_code is not ErrorCode.none:
+            return message.error_code, ()
+        found = {
+            (topic.name, each.partition_index): each
+            for topic in message.topics
+            for each in topic.partitions
+        }
+        return ErrorCode.none, [
+            Answer(
+                key=key,
+                offset=each.committed_offset if each.committed_offset >= 0 else None,
+                metadata=each.metadata,
+                error=error_name(each.error_code),
+            )
+            for key, each in ((key, found[key]) for key in self.keys)
+        ]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Wish:
+    """A question that is asked until it has an answer, or has waited for too long.
+
+    Attributes:
+        what: The question.
+        ended: Is told how it ended, once.
+        asked: Whether an answer is on its way.
+        until_ns: When it is given up; None: never by itself.
+        rests_until_ns: Not asked again before.
+    """
+
+    what: Commit | Fetch
+    ended: Ended
+    asked: bool = False
+    until_ns: int | None = None
+    rests_until_ns: int = 0
+
+    def waits(self, now: int) -> None:
+        """Wait for a coordinator as long as `what` does, from the first time that there is none."""
+        if self.until_ns is None and self.what.patience_ns is not None:
+            self.until_ns = now + self.what.patience_ns
+
+    def answered(self, now: int, message: object) -> ErrorCode:
+        """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
+        error, answers = self.what.read(message)
+        if error in LATER and self.until_ns is None:
+            self.waits(now)
+            return error
+        self.ended(error_name(error), answers)
+        return error if error in LATER else ErrorCode.none
+
+
+def error_name(error: ErrorCode) -> str | None:
+    """Return an error as the record has it; None: it is none."""
+    if error is ErrorCode.network_exception:
+        return "_TRANSPORT: Local: Broker transport failure"
+    return None if error is ErrorCode.none else f"{error.name.upper()}: from the broker"
+
+
+def _by_topic(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, tuple[T, ...]]]:
+    grouped: dict[str, list[T]] = {}
+    for topic, each in pairs:
+        grouped.setdefault(topic, []).append(each)
+    return ((topic, tuple(those)) for topic, those in grouped.items())

@@ -1,0 +1,157 @@
+"""A run in virtual time: the life that ships, on simulated machines, from one seed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.programs import SETTINGS, ReferencePrograms
+from cluster.kafka.wire import dialling
+from cluster.nodes import machines, node_id
+from cluster.protocol import Hosts
+from cluster.reference.process.formatting import write_meta
+from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.tasks import Tasks
+from harness.simulated.channel import SimulatedChannel
+from harness.simulated.clock import VirtualClock
+from harness.simulated.signalled import SignalledEvent
+from harness.simulated.worker import ClientHosts, SimulatedWorker, numbers_of
+from results.record.clock import NS_PER_S, RunClock
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.runtime import Event, within
+from results.record.topics import CreatedTopic
+from workloads.fleet import Fleet
+from workloads.protocol import LoneSender, Reader
+from workloads.scripted import Script
+
+BESIDES_S = 600.0
+"""What no plan decides: starts and stops, faults under way as the main phase ends, final reads."""
+_CHANNELS, _LONE = 99, 100
+"""Which of those who make clients: behind all workers; of lone clients each has a maker."""
+
+
+class SimulatedPrograms(ReferencePrograms):
+    """The reference cluster's machines; what is random on real hosts is drawn from the seed.
+
+    Args:
+        random: Draws ids.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def configure(self, folder: Path) -> None:
+        """Have the settings name no folder of this machine: the same seed gives the same."""
+        settings = folder / SETTINGS
+        text = settings.read_text(encoding="utf-8").replace(str(folder / "data"), "data")
+        settings.write_text(text, encoding="utf-8")
+
+    def format(self, folders: Mapping[str, Path]) -> None:
+        """Write `meta.properties` into each data folder."""
+        data = {node_id(node): each / "data" for node, each in folders.items()}
+        write_meta(data, self._random.randbytes)
+
+
+class SimulatedWorld:
+    """Implements `harness.world.World` by one simulation; made by whoever lets its time pass.
+
+    Args:
+        plan: The run.
+
+    Attributes:
+        simulation: Where it takes place.
+    """
+
+    draws = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.simulation = Simulation(plan.seed)
+        self._plan = plan
+        self._tasks = Tasks(self.simulation.agenda)
+        self._makers = count(_LONE)
+
+    def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
+        """Return simulated machines."""
+        return SimulatedMachines(self.simulation, machines(plan), paths.node, disk_mb=plan.disk_mb)
+
+    def cluster(
+        self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Callable[[str], object]
+    ) -> KafkaCluster:
+        """Return the reference cluster's brokers."""
+        del say
+        programs = SimulatedPrograms(self.simulation.streams.of("ids"))
+        return KafkaCluster(plan, hosts, programs=programs, paths=paths)
+
+    def clients(
+        self,
+        plan: Plan,
+        topics: Sequence[CreatedTopic],
+        bootstrap: str,
+        *,
+        clock: RunClock,
+        paths: RunPaths,
+    ) -> Fleet:
+        """Return workers that are tasks, with simulated clients."""
+        worker = partial(SimulatedWorker, simulation=self.simulation)
+        return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, worker=worker)
+
+    def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
+        """Return what makes simulated consumers."""
+        return self._clients(plan, bootstrap).reader
+
+    def script(
+        self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
+    ) -> Script:
+        """Return the clients of a scripted run."""
+        return Script(
+            plan, topic, bootstrap, clock=clock, live=live, sender=self._sender, reader=self.reader
+        )
+
+    def clock(self, start_ns: int) -> RunClock:
+        """Return virtual time, which begins at zero."""
+        del start_ns
+        return VirtualClock(agenda=self.simulation.agenda)
+
+    def event(self) -> Event:
+        """Return an event in virtual time."""
+        return SignalledEvent(self.simulation.agenda)
+
+    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
+        """Let virtual time pass until the life is over.
+
+        Raises:
+            TaskError: It hangs.
+        """
+        limit_s = longest_s(self._plan) + story_s
+        machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
+
+        def dial(host: str, _port: int) -> SimulatedChannel:  # A machine has one door.
+            return SimulatedChannel(machines, host)
+
+        with within(self._tasks), dialling(dial):
+            try:
+                self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
+            finally:
+                self._tasks.end()
+
+    def _sender(self, plan: Plan, bootstrap: str) -> LoneSender:
+        return self._clients(plan, bootstrap).producer(lone=True)
+
+    def _clients(self, plan: Plan, bootstrap: str) -> ClientHosts:
+        brokers = numbers_of(bootstrap)
+        return ClientHosts(self.simulation, plan, brokers, first=next(self._makers))
+
+
+def longest_s(plan: Plan) -> float:
+    """Return how many virtual seconds a plan's life may take besides its story.
+
+    That is what its phases last, and the limits of all that they wait for.
+    """
+    budgets = plan.budgets
+    phases_s = plan.warmup_s + plan.time_limit_s + 2 * budgets.heal_s + budgets.isr_s
+    traffic_s = 2 * budgets.unavailable_s + budgets.group_s
+    return phases_s + traffic_s + plan.delivery_timeout_s + BESIDES_S

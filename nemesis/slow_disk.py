@@ -1,0 +1,110 @@
+"""The fault `slow-disk`: every flush on a broker's disk takes up to 0.05 to 1.5 s.
+
+As of a busy disk, or of one that is about to fail. Whoever waits for a flush before it answers is
+held up: a quorum that counts only what is on disk, a broker that flushes before it acknowledges.
+Confirmed when a page of our own, written and flushed, takes as long as it was meant to, and before
+did not; its end, when it takes no longer than before. What was written is not at stake: a flush
+that has not come to its end has not been answered. It works in virtual time only, so far.
+"""
+
+from cluster.protocol import CanSlowDisk, ClusterError
+from nemesis.brokers import running_broker
+from nemesis.disk_effects import QuickDiskEffect, SlowDiskEffect
+from nemesis.in_words import InWords
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import QuickenDisk
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
+"""How long a flush takes at most, and half as long at least."""
+USUAL = 2.0
+"""How much longer than before a flush may take when the disk is said to be quick again."""
+
+
+class SlowDisk:
+    """Disks whose flushes take long.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts slow disks down.
+
+    Raises:
+        ClusterError: They do not; or no broker runs on a target, to be held up by it.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if site.hosts is None or not isinstance(site.hosts, CanSlowDisk):
+            raise ClusterError("these hosts cannot slow a disk down: use --hosts simulated")
+        for node in aim.targets:
+            running_broker(site, node)
+        self.targets = aim.targets
+        self._hosts: CanSlowDisk = site.hosts
+        self._flush_s = aim.rng.choice(FLUSHES_S)
+        self._before_s: dict[str, float] = {}
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[QuickenDisk, ...]:
+        """Return the disks to make quick again."""
+        return tuple(QuickenDisk(node=node) for node in self.targets)
+
+    def inject(self) -> None:
+        """See how long a flush takes, then have it take longer."""
+        self._before_s = self._timed_s()
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            self._hosts.slow_disk(node, self._flush_s)
+
+    def confirm(self, patience: Patience) -> SlowDiskEffect | None:
+        """See that a flush takes half of what it is meant to, or more, and did not before."""
+        during_s = self._timed_s()
+        for node, took_s in during_s.items():
+            if not self._before_s[node] < self._flush_s / 2 <= took_s:
+                return None
+        del patience  # One look tells: nothing has to come about.
+        return SlowDiskEffect(
+            took_s=stopwatch_s() - self._started_s,
+            flushes_s={node: (self._before_s[node], during_s[node]) for node in self.targets},
+        )
+
+    def heal(self) -> None:
+        """Have the disks be as quick as they were. Idempotent."""
+        self._healed_s = stopwatch_s()
+        for node in self.targets:
+            self._hosts.quicken_disk(node)
+
+    def confirm_healed(self, patience: Patience) -> QuickDiskEffect | None:
+        """See that a flush takes no longer than before, or than any flush of the fault would."""
+        told: dict[str, float] = {}
+
+        def are_quick() -> bool:
+            told.update(self._timed_s())
+            return all(
+                took_s < max(USUAL * self._before_s.get(node, 0.0), self._flush_s / 2)
+                for node, took_s in told.items()
+            )
+
+        try:
+            wait_until(
+                are_quick,
+                timeout_s=patience.limit_s,
+                what="disks that are quick again",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return QuickDiskEffect(took_s=stopwatch_s() - self._healed_s, flushes_s=told)
+
+    def _timed_s(self) -> dict[str, float]:
+        return {node: self._hosts.time_flush_s(node) for node in self.targets}
+
+
+SAYS = {
+    "slow-disk": InWords(
+        does="every flush on a broker's disk takes up to 0.05 to 1.5 s",
+        injected="the simulated disk",
+        proven="a page of our own, written and flushed, takes as long",
+        undone="the disk is as it was; the same measure",
+    ),
+}

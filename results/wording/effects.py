@@ -1,0 +1,383 @@
+"""What faults did and how their end is known, in sentences.
+
+Effects are the JSON of the `faults` table (`nemesis/effects.py`). One that says itself what it is
+(`told`) is shown so; others by a function a kind. One of a kind that is not known here is shown as
+it is recorded.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from results.wording.links import parted
+from results.wording.plural import many
+
+Json = Mapping[str, Any]
+_NOT_CONFIRMED = "not confirmed"
+
+
+def json_object(value: object) -> Json:
+    """Return a JSON object, given as text or as it is; nothing if it is something else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def effect_sentence(text: str | None, *, confirmed: bool) -> str:
+    """Return what a fault changed, as measured.
+
+    Args:
+        text: The column `effect`.
+        confirmed: Whether it was confirmed.
+    """
+    effect = json_object(text)
+    if not effect:
+        return text or ("confirmed" if confirmed else _NOT_CONFIRMED)
+    if "without_effect" in effect:
+        return f"{_NOT_CONFIRMED}: {effect['without_effect']}"
+    return _told(effect, _EFFECTS)
+
+
+def heal_sentence(text: str | None) -> str:
+    """Return how the end of a fault is known; empty if nothing was recorded.
+
+    Args:
+        text: The column `heal_effect`.
+    """
+    effect = json_object(text)
+    if not effect:
+        return text or ""
+    if "not_healed" in effect:
+        return f"not confirmed: {effect['not_healed']}"
+    return _told(effect, _HEALS)
+
+
+def _told(effect: Json, tellers: Mapping[str, Callable[[Json], str]]) -> str:
+    if isinstance(said := effect.get("told"), str):
+        return said
+    teller = tellers.get(str(effect.get("kind")))
+    try:
+        return teller(effect) if teller else _flat(effect)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        return _flat(effect)  # Of another version, or damaged.
+
+
+def _objects(effect: Json, name: str) -> list[Json]:
+    return [json_object(each) for each in effect.get(name) or ()]
+
+
+def _cut(effect: Json) -> str:
+    cut = [link for link in _objects(effect, "links") if link.get("cut")]
+    silent = sum(bool(link.get("before")) and not link.get("during") for link in cut)
+    named = parted((str(link.get("sender")), str(link.get("receiver"))) for link in cut)
+    return f"probes stopped arriving on {silent} of {len(cut)} cut links ({named})"
+
+
+def _joined(effect: Json) -> str:
+    links = _objects(effect, "links")
+    again = sum(bool(link.get("after")) for link in links)
+    dropped = sum(
+        int(link.get("dropped_at_first") or 0) + int(link.get("dropped_while_held") or 0)
+        for link in links
+    )
+    counts = f"{again} of {many(len(links), 'link')}; dropped: {many(dropped, 'packet')}"
+    return f"probes arrive on {counts}"
+
+
+def _flapping(effect: Json) -> str:
+    named = parted((sender, receiver) for sender, receiver in effect["links"])
+    return f"probes stopped arriving and arrived again, by turns, on {named}"
+
+
+def _flapped(effect: Json) -> str:
+    alive, others = len(effect["alive"]), len(effect.get("cut_by_others") or ())
+    beside = (
+        f" ({others} more {'is' if others == 1 else 'are'} cut by other faults)" if others else ""
+    )
+    phases = many(len(effect["phases"]), "phase")
+    return f"probes arrive on {many(alive, 'link')} again, after {phases}{beside}"
+
+
+def _quality(effect: Json) -> str:
+    links, quality = _objects(effect, "links"), json_object(effect["quality"])
+    before = [json_object(link["before"]) for link in links]
+    during = [json_object(link["during"]) for link in links]
+    parts = [
+        f"{name} {_middle(before, measure)} → {_middle(during, measure)}{unit}"
+        for key, (name, unit, measure) in _QUALITIES.items()
+        if quality.get(key)
+    ]
+    return f"datagrams on {many(len(links), 'link')}: {'; '.join(parts)}"
+
+
+def _share(count: str) -> Callable[[Json], float | None]:
+    return lambda measured: 100 * measured[count] / measured["sent"]
+
+
+_QUALITIES: Mapping[str, tuple[str, str, Callable[[Json], float | None]]] = {
+    "delay_ms": ("fastest round trip", " ms", lambda measured: measured["fastest_ms"]),
+    "jitter_ms": ("spread of round trips", " ms", lambda measured: measured["spread_ms"]),
+    "loss": ("lost", " %", lambda it: 100 * (it["sent"] - it["arrived"]) / it["sent"]),
+    "duplicate": ("arrived twice", " %", _share("copies")),
+    "reorder": ("overtaken", " %", _share("overtaken")),
+    "rate_kbit": ("rate", " kbit/s", lambda measured: measured["rate_kbit"]),
+}
+"""By what a link does to packets: how its measure is called, its unit, and where it stands."""
+
+
+def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> str:
+    values = [value for each in measured if (value := measure(each)) is not None]
+    return f"{median(values):,.1f}" if values else "?"
+
+
+def _clear(effect: Json) -> str:
+    links = _objects(effect, "links")
+    measured = [link for link in links if link.get("after")]
+    sentence = f"datagrams pass as before on {len(measured)} of {many(len(links), 'link')}"
+    died = ", ".join(effect.get("ended_before") or ())
+    return f"{sentence}; what made them bad at {died} had died before" if died else sentence
+
+
+def _processes(effect: Json) -> str:
+    states = {"T": "stopped", "Z": "gone", None: "gone"}
+    parts = []
+    for change in _objects(effect, "processes"):
+        after = change.get("state_after")
+        state = states.get(after, f"in state {after}")
+        parts.append(f"process {change.get('pid')} of {change.get('node')} is {state}")
+    graceful = effect.get("graceful")
+    if graceful is not None:
+        parts.append(f"ended by itself: {', '.join(graceful) or 'none'}")
+    return "; ".join(parts) or _flat(effect)
+
+
+def _power_loss(effect: Json) -> str:
+    cut = [
+        f"the log of {each.get('topic')}-{each.get('partition')} was cut from"
+        f" {each.get('log_end_before')} to {each.get('log_end_after')}"
+        for each in _objects(effect, "replicas")
+        if each.get("bytes_cut")
+    ]
+    return "; ".join([_processes(effect), *(cut or ["nothing was cut from its logs"])])
+
+
+def _rolled(effect: Json) -> str:
+    return "; ".join(
+        f"{each['node']}: process {each['pid_before']} became {each['pid']}, registered after"
+        f" {_number(each['back_s'])} s"
+        for each in _objects(effect, "restarts")
+    )
+
+
+def _wiped(effect: Json) -> str:
+    replicas = _objects(effect, "replicas")
+    size = sum(int(each["bytes_wiped"]) for each in replicas)
+    gone = f"{many(len(replicas), 'replica')} of {many(size, 'byte')}"
+    return f"{_processes(effect)}; gone from disk: {gone}"
+
+
+def _refetched(effect: Json) -> str:
+    missing = effect.get("missing") or ()
+    lacks = f", not {', '.join(missing)}" if missing else ""
+    back = many(len(effect["refetched"]), "replica")
+    return f"{_back(effect)}; in the ISR again: {back}{lacks}"
+
+
+def _flipped(effect: Json) -> str:
+    flips = [
+        f"bit {each['bit']} of byte {each['byte']} of {each['segment']} on {each['node']},"
+        f" in the batch at offset {each['base_offset']}"
+        for each in _objects(effect, "flips")
+    ]
+    return f"{'; '.join(flips)}: {'; '.join(effect.get('found') or ()) or 'nobody read it'}"
+
+
+def _bits_right(effect: Json) -> str:
+    back, gone = effect.get("flipped_back") or (), effect.get("gone") or ()
+    parts = [
+        *([f"put right in {', '.join(back)}"] if back else []),
+        *([f"cut off by the broker itself in {', '.join(gone)}"] if gone else []),
+        f"{many(int(effect['sound']), 'batch', 'batches')} read, each sum right",
+    ]
+    return "; ".join([*parts, _back(effect)])
+
+
+def _disk_full(effect: Json) -> str:
+    taken = sum(map(int, effect["taken"].values()))
+    ended = ", ".join(effect.get("ended") or ()) or "nobody"
+    return f"{many(taken, 'byte')} taken; {_errors(effect)}; brokers that ended of it: {ended}"
+
+
+def _read_only(effect: Json) -> str:
+    refused = ", ".join(effect.get("refused") or ()) or "nobody"
+    return f"{_errors(effect)}; could not start on it: {refused}"
+
+
+def _errors(effect: Json) -> str:
+    return ", ".join(
+        f"a write to the disk of {node} fails with {pair[1] or 'nothing'}"
+        for node, pair in effect["errors"].items()
+    )
+
+
+def _disk_right(effect: Json) -> str:
+    wrong = [f"{node} {error}" for node, error in effect["errors"].items() if error]
+    return f"{', '.join(wrong) or 'the disk takes writes again'}; {_back(effect)}"
+
+
+def _led(led: Json) -> str:
+    return f"{led.get('leader') or 'nobody'} led in epoch {led.get('leader_epoch')}"
+
+
+def _place(effect: Json) -> str:
+    topic, partition = effect["place"]
+    return f"{topic}-{partition}"
+
+
+def _elected(effect: Json) -> str:
+    after = json_object(effect["after"])
+    epoch = after.get("leader_epoch")
+    now = f"{after.get('leader')} leads in epoch {epoch}"
+    return f"{_place(effect)}: {_led(json_object(effect['before']))}, {now}"
+
+
+def _elected_uncleanly(effect: Json) -> str:
+    return f"{_elected(effect)}, which was not in the ISR ({', '.join(effect['last_isr'])})"
+
+
+def _reassigned(effect: Json) -> str:
+    replicas = [", ".join(json_object(effect[name])["replicas"]) for name in ("before", "after")]
+    return f"{_place(effect)}: replicas {replicas[0]} → {replicas[1]}"
+
+
+def _assigned_again(effect: Json) -> str:
+    after = json_object(effect["after"])
+    return f"{_place(effect)}: replicas {', '.join(after['replicas'])}, all in the ISR"
+
+
+def _failed_over(effect: Json) -> str:
+    return (
+        f"{effect['before']} led the controllers in epoch {effect['epoch_before']},"
+        f" {effect['after']} leads in epoch {effect['epoch_after']};"
+        f" process {effect['gone']} is gone"
+    )
+
+
+def _churned(effect: Json) -> str:
+    return f"{effect['by']} knows the new topic {effect['seen']}"
+
+
+def _topics_gone(effect: Json) -> str:
+    asked = ", ".join(effect["asked"])
+    return f"of {many(effect['created'], 'topic')} created none is known any more to {asked}"
+
+
+def _clocks(effect: Json) -> str:
+    return "; ".join(
+        f"{each['node']}'s own log is {_span(each['during_s'])} s ahead,"
+        f" {_number(each['before_s'])} s before"
+        for each in _objects(effect, "clocks")
+    )
+
+
+def _span(values: list[float]) -> str:
+    least, most = _number(min(values)), _number(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
+def _clocks_true(effect: Json) -> str:
+    ahead = [f"{node} {_number(by)} s ahead" for node, by in effect["ahead_s"].items()]
+    return f"by the brokers' own logs: {', '.join(ahead) or 'no broker was there to be asked'}"
+
+
+def _disputed(effect: Json) -> str:
+    struck = [
+        f"{each['node']} after its vote for {each['voted_for']} in epoch {each['epoch']}"
+        for each in _objects(effect, "struck")
+    ]
+    # Runs of earlier versions did not measure their links.
+    slow = f"; {_quality(json_object(effect['slow']))}" if effect.get("slow") else ""
+    return f"killed and started again: {', '.join(struck)}{slow}"
+
+
+def _slow_disks(effect: Json) -> str:
+    return "; ".join(
+        f"a flush held {node} up for {during:.3f} s, for {before:.3f} s before"
+        for node, (before, during) in effect["flushes_s"].items()
+    )
+
+
+def _quick_disks(effect: Json) -> str:
+    took = [f"{node} up for {seconds:.3f} s" for node, seconds in effect["flushes_s"].items()]
+    return f"a flush holds {', '.join(took) or 'nobody up: no broker runs there'}"
+
+
+def _back(effect: Json) -> str:
+    nodes = ", ".join(str(each.get("node")) for each in _objects(effect, "processes"))
+    took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
+    if "was_gone" not in effect:
+        return took
+    return f"{took} (the cluster had missed: {', '.join(effect['was_gone'] or ()) or 'nobody'})"
+
+
+def _superseded(effect: Json) -> str:
+    return f"ended by fault {effect.get('by_fault')}"
+
+
+def _left(effect: Json) -> str:
+    return f"left as it was: {', '.join(effect.get('nodes') or ())} stays down"
+
+
+def _number(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else "?"
+
+
+def _flat(effect: Json) -> str:
+    return ", ".join(f"{key} {value}" for key, value in _items(effect))
+
+
+def _items(effect: Json) -> Iterator[tuple[str, object]]:
+    return ((key, value) for key, value in effect.items() if key != "kind")
+
+
+_EFFECTS: Mapping[str, Callable[[Json], str]] = {
+    "cut": _cut,
+    "flap": _flapping,
+    "quality": _quality,
+    "kill": _processes,
+    "stop": _processes,
+    "pause": _processes,
+    "power-loss": _power_loss,
+    "rolling-restart": _rolled,
+    "wipe": _wiped,
+    "bit-flip": _flipped,
+    "disk-full": _disk_full,
+    "read-only": _read_only,
+    "slow-disk": _slow_disks,
+    "disputed-election": _disputed,
+    "preferred-election": _elected,
+    "unclean-election": _elected_uncleanly,
+    "reassignment": _reassigned,
+    "controller-failover": _failed_over,
+    "topic-churn": _churned,
+    "clock": _clocks,
+}
+_HEALS: Mapping[str, Callable[[Json], str]] = {
+    "join": _joined,
+    "flapped": _flapped,
+    "clear": _clear,
+    "back": _back,
+    "refetched": _refetched,
+    "bits-right": _bits_right,
+    "disk-right": _disk_right,
+    "quick-disk": _quick_disks,
+    "assigned-again": _assigned_again,
+    "topics-gone": _topics_gone,
+    "clock-true": _clocks_true,
+    "superseded": _superseded,
+    "left": _left,
+}

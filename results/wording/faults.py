@@ -1,0 +1,144 @@
+"""The faults of a run: planned for whom, who that was, and by what measurement it is known."""
+
+from dataclasses import dataclass
+
+from results.record.clock import NS_PER_S
+from results.tables import RunTables
+from results.wording.effects import Json, effect_sentence, heal_sentence, json_object
+from results.wording.links import parted
+from results.wording.plural import many
+
+_LED_NAMED = 3
+_NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
+"""Kinds that cut their links by turns, or make them bad; all others let no packet through."""
+_MAKES_LINKS_BAD = "network"
+"""The family of the latter; old records name none."""
+TAKERS = {"power-loss", "wipe", "bit-flip"}
+"""Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLine:
+    """A line of the table, and a bar of the time line; times in seconds since the run's start.
+
+    Attributes:
+        fault_id, kind: Which.
+        family: What a plan's `nemesis` calls the kind and others of its sort; empty: not recorded.
+        target: The role expression of the plan.
+        nodes: Who that was.
+        roles: What those nodes were at that moment.
+        parted: Who was to be cut from whom (`links.parted`); empty: it cuts nobody off.
+        begun: Whether anything may have been done to them, confirmed or not.
+        requested_s: When it was asked for.
+        confirmed_s, healed_s: None: that was never measured.
+        healing_s: When its end began; None: nobody knows.
+        waited: How it waited for its state, in a sentence; empty: it waited for none.
+        effect, heal_effect: What was measured, in a sentence.
+        heal_failed: It was to be undone, and was not seen to be over.
+    """
+
+    fault_id: int
+    kind: str
+    family: str
+    target: str
+    nodes: str
+    roles: str
+    parted: str
+    begun: bool
+    requested_s: float
+    confirmed_s: float | None
+    healed_s: float | None
+    healing_s: float | None
+    waited: str
+    effect: str
+    heal_effect: str
+    heal_failed: bool
+
+    @property
+    def over_s(self) -> float | None:
+        """From when on it may have been over: that it was is seen only afterwards."""
+        return self.healed_s if self.healing_s is None else self.healing_s
+
+
+def fault_lines(tables: RunTables) -> list[FaultLine]:
+    """Return the faults of a run in the order in which they were asked for."""
+    rows = tables.record("faults").to_pylist()
+    rows.sort(key=lambda row: (row["requested_ns"] or 0, row["fault_id"] or 0))
+    return [_line(row) for row in rows]
+
+
+def _line(row: Json) -> FaultLine:
+    spec = json_object(row["spec"])
+    return FaultLine(
+        fault_id=row["fault_id"] or 0,
+        kind=str(row["kind"]),
+        family=str(spec.get("family") or ""),
+        target=str(spec.get("target", "")),
+        nodes=", ".join(map(str, row["targets"] or ())) or "nobody",
+        roles=_roles(json_object(spec.get("roles"))),
+        parted=_parted(row, spec),
+        begun=row["confirmed_ns"] is not None or spec.get("begun") is True,
+        requested_s=(row["requested_ns"] or 0) / NS_PER_S,
+        confirmed_s=_seconds(row["confirmed_ns"]),
+        healed_s=_seconds(row["healed_ns"]),
+        healing_s=_healing_s(row),
+        waited=_waited(json_object(spec.get("waited"))),
+        effect=_effect(row, spec),
+        heal_effect=heal_sentence(row["heal_effect"]),
+        heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
+    )
+
+
+def _parted(row: Json, spec: Json) -> str:
+    links = spec.get("links")
+    cuts = row["kind"] not in _NO_CUTS and spec.get("family") != _MAKES_LINKS_BAD
+    if not cuts or not isinstance(links, list):
+        return ""
+    pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004 - a link
+    return parted((str(sender), str(receiver)) for sender, receiver in pairs)
+
+
+def _healing_s(row: Json) -> float | None:
+    took_s = json_object(row["heal_effect"]).get("took_s")
+    if row["healed_ns"] is None or not isinstance(took_s, int | float):
+        return None
+    begun_s = _seconds(row["confirmed_ns"]) or _seconds(row["requested_ns"]) or 0.0
+    return max(float(row["healed_ns"] / NS_PER_S - took_s), begun_s)
+
+
+def _effect(row: Json, spec: Json) -> str:
+    confirmed = row["confirmed_ns"] is not None
+    told = effect_sentence(row["effect"], confirmed=confirmed)
+    if confirmed or spec.get("begun") is not True or row["kind"] not in TAKERS:
+        return told
+    return f"{told}; it was begun, and may have taken records all the same"
+
+
+def _waited(told: Json) -> str:
+    """Return how a fault waited for a state, and what was there instead meanwhile."""
+    if not told:
+        return ""
+    when, seconds, saw = told.get("when"), told.get("waited_s"), told.get("saw")
+    if not isinstance(saw, list) or not isinstance(seconds, int | float):
+        return ""  # Damaged.
+    if not saw:
+        return f"{when} held at once"
+    return f"waited {seconds:.1f} s for {when}; saw {'; then '.join(map(str, saw))}"
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / NS_PER_S
+
+
+def _roles(roles: Json) -> str:
+    told = roles.get("led")
+    led = [str(each) for each in told] if isinstance(told, list) else []
+    parts = []
+    if led:
+        more = f" and {len(led) - _LED_NAMED} more" if len(led) > _LED_NAMED else ""
+        parts.append(f"leader of {', '.join(led[:_LED_NAMED])}{more}")
+    if isinstance(followed := roles.get("followed"), int) and followed:
+        parts.append(f"follower in {many(followed, 'partition')}")
+    if roles.get("controller"):
+        parts.append("active controller")
+    return "; ".join(parts)

@@ -1,0 +1,215 @@
+"""The verdict in a sentence, and the one piece of evidence that shows it."""
+
+import re
+from dataclasses import dataclass, replace
+
+from results.record.terms import Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+from results.wording.plural import many
+from results.wording.reasons import heaviest_reason
+from results.wording.resting import untested
+
+ALLOWED = "allowed"
+"""The tone of what is valid only because all that was found is allowed."""
+_NOTES = re.compile(r"; (?![^()]*\))")
+"""What divides a cause from what it adds."""
+_MOST_OTHERS = 20
+_MOST_REASONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What a reader sees first.
+
+    Attributes:
+        tone: valid, allowed (valid, though something happened), invalid, unknown, or unjudged: how
+            it is coloured.
+        sentence: The verdict.
+        anomaly: The name of what the sentence speaks of, None if of nothing.
+        witness: The example that shows it.
+        cause: Why the witness came to be, and of which value that is; empty where nothing says.
+        promise: What that breaks, as a sentence; empty where the verdict does not say.
+        more: Further sentences.
+    """
+
+    tone: str
+    sentence: str
+    anomaly: str | None = None
+    witness: Example | None = None
+    cause: str = ""
+    promise: str = ""
+    more: tuple[str, ...] = ()
+
+    @property
+    def witness_says(self) -> str:
+        """The witness's own sentence; empty where there is none, or another has it already."""
+        sentence = self.witness.sentence if self.witness else ""
+        told = any(sentence in each for each in (self.sentence, *self.more))
+        return "" if told else sentence
+
+
+def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
+    """Sum a verdict up.
+
+    Args:
+        verdict: None: the run was not judged.
+        alive: The run is still under way.
+    """
+    if verdict is None:
+        state = "is still under way" if alive else "was not judged yet: `logquake check` does it"
+        return Headline(tone="unjudged", sentence=f"No verdict: the run {state}.")
+    match verdict.valid:
+        case Validity.VALID:
+            head = _valid(verdict)
+        case Validity.UNKNOWN:
+            head = _unknown(verdict)
+        case Validity.INVALID:
+            head = _invalid(verdict)
+    return replace(
+        head,
+        sentence=f"{_interrupted(verdict)}{head.sentence}{_stopped(verdict)}",
+        promise=verdict.words_of(head.anomaly).promise if head.anomaly else "",
+    )
+
+
+def _interrupted(verdict: Verdict) -> str:
+    """Say first that somebody ended the run early: what follows is of a part of it."""
+    at_s = verdict.stats.get("interrupted_at_s")
+    return "" if at_s is None else f"Interrupted at {at_s} s. "
+
+
+def _stopped(verdict: Verdict) -> str:
+    """Tell which violation ended the run, and when; or that nobody looked for one any more."""
+    if (until_s := verdict.stats.get("watched_until_s")) is not None:
+        return f" From {until_s} s on nobody watched the run (watcher.log says why)."
+    told = verdict.stats.get("stopped_on_violation")
+    if not isinstance(told, dict):
+        return ""
+    where = f" in {told['place']}" if told.get("place") else ""
+    return f" The run was stopped at {told.get('at_s')} s for {told.get('anomaly')}{where}."
+
+
+def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
+    """Return the anomaly that a reader should see first, None if there is none."""
+    return next(iter(ranked_anomalies(verdict)), None)
+
+
+def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
+    """Return the anomalies in the order in which a reader should see them.
+
+    In a verdict that has no order of its own, those that decide it come first.
+    """
+    place = {name: at for at, name in enumerate(verdict.ranked)}
+
+    def rank(name: str) -> tuple[int, bool, bool, str]:
+        summary = verdict.anomalies[name]
+        last = place.get(name, len(place))
+        return last, not decides(summary), counting(summary) == 0, name
+
+    names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
+    return [(name, verdict.anomalies[name]) for name in names]
+
+
+def counting(summary: AnomalySummary) -> int:
+    """Return how many of an anomaly are not allowed."""
+    return summary.count - summary.allowed
+
+
+def decides(summary: AnomalySummary) -> bool:
+    """Tell whether some of an anomaly is known to be neither allowed nor without trust."""
+    if not (counting(summary) and summary.trusted):
+        return False
+    # Examples that decide are stored before others.
+    shown = any(not each.allowed and each.trusted for each in summary.examples)
+    return shown or summary.trusted > summary.allowed
+
+
+def broker_name(broker: object) -> str:
+    """Return `broker 2 (n2)`: brokers have numbers, nodes have names, and they belong together."""
+    return f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "nobody"
+
+
+def _valid(verdict: Verdict) -> Headline:
+    found, bare = decisive(verdict), untested(verdict)
+    more = tuple(f"Not tested: {each.promise.rstrip('.')}." for each in bare)
+    if found is not None:
+        name, summary = found
+        told = verdict.words_of(name).counted(summary.count)
+        sentence = f"Valid, by contract: {told}, and that is"
+        head = _with_witness(ALLOWED, f"{sentence} allowed.", name, summary, more=more)
+        whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
+        reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
+        return replace(head, more=(*reasons[:_MOST_REASONS], *more))
+    if bare:
+        made = sum(not each.given_up for each in verdict.basis)
+        of = f"{len(bare)} of {made} promises"
+        return Headline(
+            tone="valid",
+            sentence=f"Valid, as far as this run goes: it could not show {of} broken.",
+            more=more,
+        )
+    return Headline(tone="valid", sentence="Valid: every promise was kept.")
+
+
+def _unknown(verdict: Verdict) -> Headline:
+    why = heaviest_reason(verdict)
+    sentence = f"Unknown: {(why or 'not enough was checked').rstrip('.')}."
+    more = tuple(each for each in verdict.unknown_because if each != why)
+    found = decisive(verdict)
+    if found is None:
+        return Headline(tone="unknown", sentence=sentence, more=more)
+    return _with_witness("unknown", sentence, *found, more=more)
+
+
+def _invalid(verdict: Verdict) -> Headline:
+    found = decisive(verdict)
+    if found is None:
+        return Headline(tone="invalid", sentence="Invalid.")
+    name, summary = found
+    count = counting(summary) or summary.count
+    sentence = f"Invalid: {verdict.words_of(name).counted(count)}."
+    others = [
+        verdict.words_of(other).counted(counting(each)) + _doubt(each)
+        for other, each in sorted(verdict.anomalies.items())
+        if other != name and counting(each)
+    ]
+    if (rest := len(others) - _MOST_OTHERS) > 0:
+        others[_MOST_OTHERS:] = [many(rest, "more kind")]
+    more = (f"Besides: {'; '.join(others)}.",) if others else ()
+    return _with_witness("invalid", sentence, name, summary, more=more)
+
+
+def _doubt(summary: AnomalySummary) -> str:
+    return "" if summary.trusted else " (not to be trusted)"
+
+
+def _with_witness(
+    tone: str, sentence: str, name: str, summary: AnomalySummary, *, more: tuple[str, ...] = ()
+) -> Headline:
+    ranked = sorted(summary.examples, key=lambda each: (each.allowed, not each.trusted))
+    witness = ranked[0] if ranked else None
+    return Headline(
+        tone=tone,
+        sentence=sentence,
+        anomaly=name,
+        witness=witness,
+        cause=_cause(witness) if witness else "",
+        more=more,
+    )
+
+
+def _cause(witness: Example) -> str:
+    """Return the cause, with the value before it where it only says `it`: it is read first."""
+    value, cause = witness.evidence.get("value"), witness.cause
+    named = not isinstance(value, int) or str(value) in cause
+    return cause if named or not cause else f"value {value}: {cause}"
+
+
+def clauses(cause: str) -> tuple[str, ...]:
+    """Return why it came so, and then each thing that the cause adds to that."""
+    return tuple(_NOTES.split(cause))
+
+
+def as_sentence(text: str) -> str:
+    """Return a checker's sentence with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

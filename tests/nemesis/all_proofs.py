@@ -1,0 +1,17 @@
+"""How each kind of fault is proven: those of `proofs`, and those that a fault's own test holds.
+
+A test module of a fault brings its proof along as `PROOF_OF = [("kind", Proof(...))]`.
+"""
+
+from nemesis.registry import KINDS
+from tests.held import collected
+from tests.nemesis import proofs
+from tests.nemesis.proofs import Proof
+
+PROOFS: dict[str, Proof] = {
+    **proofs.PROOFS,
+    **dict(collected("PROOF_OF", folder="tests/nemesis")),
+}
+OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
+"""These need no broker to be proven, but machines only."""
+OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

@@ -1,0 +1,292 @@
+"""A room in virtual time: one fault of each kind by the nemesis that ships, and who looks on.
+
+Whoever looks sees the machines as they are, from inside of the simulation: links that are cut,
+processes that stand still, bytes of disks. None of it is the fault's own measurement.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cluster.kafka.cluster import KafkaCluster
+from cluster.reference.simulator.host import Host
+from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.network import CLIENT
+from harness.life import whole
+from harness.simulated.world import SimulatedWorld
+from nemesis.life import FaultPhase
+from nemesis.registry import KINDS
+from nemesis.runner import Nemesis
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
+from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, plan_from
+from results.record.runtime import new_event, start
+
+S = 1_000_000_000
+NODES = ("n1", "n2", "n3")
+LOOK_S, HOLD_S = 0.083, 3.0
+FLUSHES_IN_S = 12.0
+"""A broker flushes once in so long, whatever its quorum decided."""
+DATAGRAMS, EVERY_S, DATAGRAM_BYTES = 200, 0.002, 1200
+TARGETS = {
+    "client-cut": "leader(log-0,0)",
+    "power-loss": "follower(log-0,0)",
+    "wipe": "follower(log-0,0)",
+    "bit-flip": "follower(log-0,0)",
+    "preferred-election": "leader(log-0,0)",
+    "reassignment": "leader(log-0,0)",
+    "controller-failover": "controller",
+    "unclean-election": "replicas(log-0,0)",
+    "rolling-restart": "all",
+    "disputed-election": "quorum-voters",
+}
+Look = Any
+
+
+@dataclass(slots=True)
+class Story:
+    """How one fault went.
+
+    Attributes:
+        before: What was seen before it.
+        looks: What was seen while it was held, and of some kinds while it began.
+        after: What was seen after its heal.
+        row: The last row of its life.
+        failed: What went wrong at its heal, in sentences.
+    """
+
+    before: Look
+    looks: list[Look] = field(default_factory=list)
+    after: Look = None
+    row: Any = None
+    failed: tuple[str, ...] = ()
+
+
+Shows = Callable[[Story], bool]
+
+
+def cuts_only(*links: tuple[int, int]) -> Shows:
+    """Tell whether exactly these links were cut while the fault was held."""
+    return lambda story: all(look == {*links} for look in story.looks)
+
+
+class SimulatedRoom:
+    """Three simulated nodes under load.
+
+    Args:
+        folder: The run's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.plan = plan_of_room()
+        self._world = SimulatedWorld(self.plan)
+        self.simulation = self._world.simulation
+        self._folder = folder
+        self.stories: dict[str, Story] = {}
+        self.trouble: list[str] = []
+
+    def play(self, kinds: Sequence[str]) -> None:
+        """Play one fault of each kind, one after the other."""
+        self._world.play(partial(self._live, kinds))
+
+    def _live(self, kinds: Sequence[str]) -> None:
+        paths, clock = _paths(self._folder / "room"), RunClock(start_ns=0)
+        hosts = self._world.hosts(self.plan, paths)
+        assert isinstance(hosts, SimulatedMachines)
+        self.hosts = hosts
+        hosts.up()
+        self.cluster = self._world.cluster(self.plan, hosts, paths, say=print)
+        self.cluster.start()
+        topics = self.cluster.create_topics(
+            self.plan.topic_names,
+            partitions=self.plan.partitions,
+            replication=self.plan.replication,
+        )
+        fleet = self._world.clients(
+            self.plan, topics, self.cluster.bootstrap(), clock=clock, paths=paths
+        )
+        fleet.start()
+        pause_until(stopwatch_s() + 2)
+        for number, kind in enumerate(kinds, start=1):
+            self.stories[kind] = self._told(kind, number, clock)
+        self.trouble += [*fleet.died(), *fleet.stop(5)]
+        self.cluster.stop(10)
+        hosts.down()
+
+    def _told(self, kind: str, number: int, clock: RunClock) -> Story:
+        wait_until(
+            lambda: whole(self.cluster.view(), self.plan), timeout_s=60, what="all to be whole"
+        )
+        look = WITNESSES[kind]
+        story = Story(before=look(self))
+        fault = ScheduledFault(
+            fault_id=number,
+            at_s=0,
+            kind=kind,
+            target=TARGETS.get(kind, "n2"),
+            hold_s=2 * FLUSHES_IN_S if kind == "slow-disk" else HOLD_S,
+        )
+        nemesis = Nemesis(
+            plan=self.plan,
+            schedule=Schedule(faults=(fault,), overlapping=False),
+            cluster=self.cluster,
+            hosts=self.hosts,
+            clock=clock,
+            paths=_paths(self._folder / kind),
+        )
+        task = start(partial(nemesis.run, new_event()), kind, awaited=True)
+        while not task.is_over():
+            begins = any(each.phase is FaultPhase.STARTING for each in nemesis.in_force())
+            held = any(each.phase is FaultPhase.HELD for each in nemesis.in_force())
+            if held or (begins and kind in FROM_START):
+                story.looks.append(look(self))
+            task.join(LOOK_S)
+        task.result()
+        (life,) = nemesis._lives
+        story.row, story.after = life.row, look(self)
+        story.failed = nemesis.heal_all(limit_s=30).failed
+        nemesis.close()
+        return story
+
+    def host(self, node: str) -> Host:
+        """Return a node's machine."""
+        return self.hosts.host(node)
+
+
+def plan_of_room() -> Plan:
+    """Return the plan: two of three nodes have each partition, so that one is left to elect."""
+    return plan_from({
+        "system": "reference", "hosts": "simulated", "seed": 7, "rate": 20, "concurrency": 4,
+        "topics": 1, "partitions": 1, "replication": 2, "min_insync": 1, "nemesis": [],
+        "time_limit_s": 60, "disk_mb": 64,
+    })  # fmt: skip
+
+
+def _paths(root: Path) -> RunPaths:
+    paths = RunPaths(root)
+    paths.live.mkdir(parents=True)
+    return paths
+
+
+def _cuts(room: SimulatedRoom) -> frozenset[tuple[int, int]]:
+    network = room.simulation.network
+    return frozenset(
+        link for link in itertools.permutations((CLIENT, 1, 2, 3), 2) if network.is_cut(*link)
+    )
+
+
+def _datagrams(room: SimulatedRoom) -> Mapping[str, float]:
+    """Send datagrams from n2 to n1; tell what became of them."""
+    simulation = room.simulation
+    came: list[tuple[int, int]] = []
+    began_ns = simulation.now_ns
+
+    def sent(number: int) -> None:
+        at_ns = simulation.now_ns
+        simulation.network.probe(
+            (2, 1), lambda: came.append((number, simulation.now_ns - at_ns)), size=DATAGRAM_BYTES
+        )
+
+    for number in range(DATAGRAMS):
+        simulation.agenda.after(round(number * EVERY_S * S), sent, number)
+    pause_until(stopwatch_s() + DATAGRAMS * EVERY_S + 0.8)
+    numbers = [number for number, _ in came]
+    first = list(dict.fromkeys(numbers))
+    late_ms = sorted(late / 1e6 for _, late in came)
+    lasted_s = max((at * EVERY_S + late / S for at, late in came), default=0.0)
+    assert simulation.now_ns > began_ns
+    return {
+        "lost": 1 - len(first) / DATAGRAMS,
+        "doubled": (len(numbers) - len(first)) / DATAGRAMS,
+        "overtaken": sum(a > b for a, b in itertools.pairwise(first)) / DATAGRAMS,
+        "least_ms": late_ms[0],
+        "spread_ms": late_ms[len(late_ms) * 3 // 4] - late_ms[len(late_ms) // 4],
+        "kbit": len(numbers) * DATAGRAM_BYTES * 8 / 1000 / lasted_s,
+    }
+
+
+def _processes(room: SimulatedRoom) -> Mapping[str, str]:
+    """Return of each node which of its starts it is, and in which state."""
+    told = {}
+    for node in NODES:
+        host = room.host(node)
+        state = "off" if not host.powered else "gone" if host.process is None else "runs"
+        if host.process is not None and host.process.paused:
+            state = "stands"
+        told[node] = f"{host.incarnation} {state}"
+    return told
+
+
+def _replicas(room: SimulatedRoom) -> Mapping[str, Look]:
+    """Return of each node's replica its bytes, and what its broker said it found."""
+    found = {}
+    for node in NODES:
+        disk = room.host(node).disk
+        paths = [path for path in disk.paths() if path.startswith("log-0-0/") and ".log" in path]
+        invalid = sum("Corruption found in segment" in text for _, text in room.host(node).said)
+        found[node] = (b"".join(map(disk.read, paths)), invalid, _processes(room)[node])
+    return found
+
+
+def _disk(room: SimulatedRoom) -> tuple[str, str]:
+    """Return the error that a write to n2's disk gets, and its process."""
+    disk, error = room.host("n2").disk, ""
+    try:
+        disk.append("witness", b"?")
+    except OSError as refused:
+        error = os.strerror(refused.errno or 0)
+    disk.remove("witness")
+    return error, _processes(room)["n2"].split()[1]
+
+
+def _flush_s(room: SimulatedRoom) -> float:
+    """Wait for the next flush of n2's broker; return for how long it held that up."""
+    since_ns, host = room.simulation.now_ns, room.host("n2")
+    wait_until(
+        lambda: host.flushed_ns[0] > since_ns, timeout_s=FLUSHES_IN_S, what="a flush of the broker"
+    )
+    return host.flushed_ns[1] / S
+
+
+def _ahead_s(room: SimulatedRoom) -> Mapping[str, float]:
+    """Return by how much each clock is ahead of the truth."""
+    now_ns = room.simulation.now_ns
+    return {node: room.host(node).clock.ahead_ns(now_ns) / S for node in NODES}
+
+
+def _partition(room: SimulatedRoom) -> Look:
+    view = room.cluster.view()
+    state = view.partitions.get(("log-0", 0)) if view else None
+    return None if state is None else (state.leader, state.leader_epoch, state.replicas)
+
+
+def _controller(room: SimulatedRoom) -> Look:
+    view = room.cluster.view()
+    return (view.controller if view else None), _processes(room)
+
+
+def _topics(room: SimulatedRoom) -> frozenset[str]:
+    cluster: KafkaCluster = room.cluster
+    return frozenset().union(*(cluster.topics_of(node) or () for node in NODES))
+
+
+_OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
+    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams,
+    "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
+    "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
+    "clock": _ahead_s, "leadership": _partition, "topics": _topics,
+}  # fmt: skip
+WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
+    **{name: _OF_FAMILIES[kind.family] for name, kind in KINDS.items()},
+    "slow-disk": _flush_s,
+    "controller-failover": _controller,
+    "disputed-election": _processes,
+}
+FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
+"""Whose effect shows while they begin, not only afterwards."""

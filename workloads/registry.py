@@ -1,0 +1,13 @@
+"""The workloads by name. To add one: its module, its test, and a line in `WORKLOADS`."""
+
+from collections.abc import Mapping
+
+from workloads import groups, log, surge, txn
+from workloads.protocol import Workload
+
+WORKLOADS: Mapping[str, Workload] = {
+    "log": log.WORKLOAD,
+    "txn": txn.WORKLOAD,
+    "groups": groups.WORKLOAD,
+    "surge": surge.WORKLOAD,
+}

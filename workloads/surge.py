@@ -1,0 +1,70 @@
+"""The surge workload: for a while nearly all sends go to one partition, then to another one.
+
+Producers then fill whole batches, and several of them are under way to one leader at once, while
+the other partitions are all but idle: whoever loses that leader loses much, and followers that
+fetch it fall behind. Under `log` each partition gets its share, and most batches hold one message.
+Readers are those of `log`.
+"""
+
+from random import Random
+
+from results.record.plan import Plan
+from workloads.allotment import Allotment
+from workloads.pacing import Recurring
+from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
+from workloads.readers import Readers
+
+MEAN_SURGE_S = 4.0
+"""From one surge to the next, on average: shorter than most faults last, and longer than some."""
+SURGE_SHARE = 0.9
+"""Of the sends: the others keep all partitions alive."""
+SEND_SHARE = 0.5
+POLL_LIMIT = 2000
+
+
+class SurgeGenerator:
+    """The ops of one worker's processes; workers surge at times and places of their own.
+
+    Args:
+        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        worker: The worker's number; it decides the random stream and the ranges of values.
+        workers: How many workers share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._random = Random(f"{plan.seed}/surge/{worker}")
+        self._keys = plan.topic_partitions
+        threads = len(range(worker, plan.concurrency, workers))
+        # A partition without a leader must not hold up every process: those that are left read.
+        self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 2)
+        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        self._readers = Readers(plan, self._random)
+        self._turn = Recurring(self._random, mean_s=MEAN_SURGE_S)
+        self._crowded: Key = self._random.choice(self._keys)
+
+    def next_op(self, observed: Observed) -> Op:
+        """Return an assign for a new process, else what is due: crash, assign, send or poll."""
+        if (due := self._readers.due(observed)) is not None:
+            return due
+        if self._turn.due(observed.now_ns):
+            self._crowded = self._random.choice(self._keys)
+        send = self._random.random() < SEND_SHARE
+        return (self._send(observed) if send else None) or Poll(limit=POLL_LIMIT)
+
+    def _send(self, observed: Observed) -> Send | None:
+        surges = self._random.random() < SURGE_SHARE
+        key = self._crowded if surges else self._random.choice(self._keys)
+        if observed.in_flight.get(key, 0) >= self._most_in_flight:
+            return None
+        return self._allotment.send_to(key)
+
+
+WORKLOAD = Workload(
+    generator=SurgeGenerator,
+    brief="most sends to one partition at a time",
+    does="As `log`, but for some seconds nine of ten sends go to one partition, then to another"
+    " one.",
+    finds="what full batches and several sends in flight bring about where a leader changes;"
+    " followers that fall behind",
+    ops="as `log`; which partition the sends go to changes every few seconds",
+)
