@@ -46,7 +46,7 @@ def main() -> None:
         try:
             plan = plan_from(load_plan(paths.plan))
             world = world_of(plan)
-        except Exception as failed:  # noqa: BLE001 - as in `play`
+        except Exception as failed:  # noqa: BLE001 - as in `outcome`
             result = _result_of(failed, paths)
             json.dump({**asdict(result), "heard": 0, "noted": False}, pipe)
             return

@@ -87,7 +87,7 @@ def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | 
     """See that a fault is over, or why it is not; its failure may not keep others in force."""
     try:
         return _is_over(life, undone=undone, deadline_s=deadline_s), life.row.spec.not_healed
-    except Exception as bug:  # noqa: BLE001 - as above
+    except Exception as bug:  # noqa: BLE001 - one fault may not keep others in force
         return False, f"{type(bug).__name__}: {bug}"
 
 
