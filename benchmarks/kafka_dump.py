@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.files.batches import read_segment, records
+from cluster.java import Java
 from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.storage import java_argv
 from cluster.kafka.versions import Numbers, numbers_of
 from cluster.protocol import ClusterError

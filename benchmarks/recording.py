@@ -45,9 +45,9 @@ from confluent_kafka.cimpl import NewTopic
 from psutil import Process
 
 from cluster.hosts.process import ProcessHosts
+from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.kafka_dump import disagreements, segments_of
+from cluster.java import find_java
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from results.record.plan import load_plan, plan_from
 from results.store import Store, is_alive
 

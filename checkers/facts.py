@@ -7,6 +7,7 @@ from functools import cached_property
 from checkers.quorum import QuorumFacts
 from checkers.reigns import Cut, Reign
 from checkers.taking import Taking
+from results.record.declared import Declared
 from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -181,6 +182,7 @@ class RunFacts:
         picked: Of a history: which value stands at an offset with several, by (topic, partition)
             and offset, where somebody knows.
         names: Of a history: what values are called that are no integers.
+        declared: What can be seen of the system, beyond its clients.
     """
 
     run_id: str
@@ -217,6 +219,7 @@ class RunFacts:
     history: bool = False
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
 
     @property
     def played(self) -> tuple[Milestone, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from checkers.ingest import Problem
 from checkers.layout import DamagedError, TableFile
+from results.record.declared import Declared, DeclaredError, load_declared
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
@@ -96,6 +97,15 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
         return plan_from(load_plan(paths.plan)), []
     except PlanError as broken:
         return Plan(), [f"what was asked of the system is not known: {broken}"]
+
+
+def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
+    """Return what a run's system declared; that nothing can be seen, and why, if nobody knows."""
+    try:
+        return load_declared(paths.system, plan), []
+    except DeclaredError as broken:
+        why = f"what can be seen of the system is not known: {broken}"
+        return Declared(sees=frozenset()), [why]
 
 
 def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:

@@ -40,7 +40,7 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
         made[Promise.TRANSACTIONS] = _transactions(facts)
     if groups(facts.plan):
         made[Promise.GROUPS] = _GROUPS
-    if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
+    if BROKER_ENDED.fits(facts):  # Records of before anybody watched them do not tell.
         made[Promise.SERVERS] = _SERVERS
     if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
         made[Promise.RECOVERY] = _recovery(facts)

@@ -304,7 +304,7 @@ def _checked(
             rows[result.name] += result.rows
     checkers = checkers_of(facts)
     names = sorted({checker.name for checker in checkers})
-    applied = {checker.name for checker in checkers if checker.applies(facts)}
+    applied = {checker.name for checker in checkers if checker.fits(facts)}
     return {name: rows[name] if name in applied else None for name in names}
 
 

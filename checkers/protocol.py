@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from checkers.facts import RunFacts
 from checkers.group import Group
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Example, Words
 
@@ -189,6 +190,7 @@ class Checker:
         check: The kernel.
         premises: What must hold in the whole run; local ones are the kernel's to note.
         scope: What one call is given.
+        sees: What must be seen of the system, beyond its clients.
         applies: Whether the plan of a run can feed it at all.
         promise: Which one an anomaly breaks; None: none of the system's.
         compares: What one of its `rows` is, for people, in the plural.
@@ -215,6 +217,7 @@ class Checker:
     check: Callable[[Group], Findings]
     premises: tuple[Premise, ...] = (Premise.WELL_FORMED,)
     scope: Scope = Scope.PARTITION
+    sees: frozenset[Sight] = frozenset()
     applies: Callable[[RunFacts], bool] = always
     promise: Promise | None = None
     compares: str = "rows"
@@ -230,6 +233,10 @@ class Checker:
     waits: str = ""
     follows: Mapping[str, str] = field(default_factory=dict)
     of_histories: bool = False
+
+    def fits(self, facts: RunFacts) -> bool:
+        """Tell whether a run's plan can feed it, and its system shows what it needs."""
+        return self.sees <= facts.declared.sees and self.applies(facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

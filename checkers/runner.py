@@ -48,7 +48,7 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
     checkers = checkers_of(group.facts) if checkers is None else checkers
     results = []
     for checker in checkers:
-        if checker.scope is scope and checker.applies(group.facts):
+        if checker.scope is scope and checker.fits(group.facts):
             results.append(_run(checker, group))
             group.forget()
     return results

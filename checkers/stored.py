@@ -24,6 +24,7 @@ from checkers.folder import (
     ingest_notes,
     load_table,
     notes_file,
+    read_declared,
     read_milestones,
     read_notes,
     read_plan,
@@ -233,6 +234,7 @@ def load_facts(root: Path) -> RunFacts:
         and any(each.name == "main-ended" for each in milestones)
     ):
         step_problems.append("the steps are missing")
+    declared, declared_problems = read_declared(paths, plan)
     recorded_id, noted, note_problems = read_notes(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     faults = load_table(paths, "faults")
@@ -270,9 +272,11 @@ def load_facts(root: Path) -> RunFacts:
         taking=taking(load_table(paths, "leadership", MARK_COLUMNS), calm_ns),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
+        declared=declared,
         contents_known=any(_has(paths, name, DAMAGE[0]) for name in ("polls", "replica_records")),
         problems=(
-            *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
+            *plan_problems, *declared_problems, *milestone_problems, *topic_problems,
+            *step_problems, *note_problems,
             *_unread_sentences(unread & tables_of(paths)),
             *(problem.sentence for problem in noted),
         ),

@@ -1,28 +1,25 @@
 """The names of a run's nodes: brokers `n1`, `n2`, ...; controllers `n101`, ...; `zk`. Pure."""
 
 from results.record.plan import Plan
-from results.record.terms import Mode
 
 ZOOKEEPER_MACHINE = "zk"
-FIRST_CONTROLLER = 101
+FIRST_CONTROLLER, MOST_CONTROLLERS = 101, 5
 """Node ids of controllers of their own begin here, far from those of brokers."""
 
 
 def broker_names(plan: Plan) -> list[str]:
-    """Return the brokers' nodes: `n1`, `n2`, ..."""
-    return [f"n{number}" for number in range(1, plan.nodes + 1)]
+    """Return the brokers' nodes: `n1`, `n2`, ..., or by the ids that the plan has."""
+    return [f"n{number}" for number in plan.broker_ids or range(1, plan.nodes + 1)]
 
 
 def controller_names(plan: Plan) -> list[str]:
     """Return the nodes of controllers of their own: `n101`, ...; none in the other modes."""
-    if plan.mode is not Mode.CONTROLLERS:
-        return []
-    return [f"n{FIRST_CONTROLLER + number}" for number in range(plan.controllers)]
+    return [f"n{FIRST_CONTROLLER + number}" for number in range(plan.own_controllers)]
 
 
 def machines(plan: Plan) -> list[str]:
     """Return the names of the machines that hosts must make: one a node, and ZooKeeper's."""
-    zookeeper = [ZOOKEEPER_MACHINE] if plan.mode is Mode.ZOOKEEPER else []
+    zookeeper = [ZOOKEEPER_MACHINE] if plan.kept_outside else []
     return [*broker_names(plan), *controller_names(plan), *zookeeper]
 
 
@@ -33,7 +30,7 @@ def node_id(node: str) -> int:
 
 def is_controller(node: str) -> bool:
     """Tell whether a node is a controller of its own."""
-    return node_id(node) >= FIRST_CONTROLLER
+    return FIRST_CONTROLLER <= node_id(node) < FIRST_CONTROLLER + MOST_CONTROLLERS
 
 
 def called(node: str) -> str:

@@ -12,12 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from cluster.kafka.brokers import Ended
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.collect import collect
-from cluster.kafka.observer import Observer
 from cluster.nodes import called
-from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
+from cluster.protocol import ClusterError, Ended, HasFiles, Hosts, TellsRoom, UserError
+from cluster.systems.system import Deployment, Observer
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from harness.world import World
@@ -32,7 +29,6 @@ from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_mil
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event
-from results.record.terms import Mode
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.final_reads import read_to_end
 
@@ -85,7 +81,7 @@ class Arena:
             self.paths.milestones, Milestone(name=name, at_ns=self.clock.now_ns(), detail=detail)
         )
 
-    def look_for_ends(self, cluster: KafkaCluster) -> None:
+    def look_for_ends(self, cluster: Deployment) -> None:
         """Note who has ended meanwhile. Call it again and again; it looks every two seconds."""
         if stopwatch_s() - self._looked_s < LOOK_FOR_ENDS_S:
             return
@@ -94,7 +90,7 @@ class Arena:
         self._note_ends(cluster, [each for each in ended if each in self._suspects])
         self._suspects, self._looked_s = ended, stopwatch_s()
 
-    def note_ended(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
+    def note_ended(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
         """Note who ended, or stands still, though nobody of ours did that; each end once.
 
         Args:
@@ -103,7 +99,7 @@ class Arena:
         """
         self._note_ends(cluster, [each for each in cluster.ended() if each.node not in away])
 
-    def _note_ends(self, cluster: KafkaCluster, ended: Sequence[Ended]) -> None:
+    def _note_ends(self, cluster: Deployment, ended: Sequence[Ended]) -> None:
         for each in ended:
             end = (each.node, each.incarnation, each.stopped)  # Its code may be known later only.
             if end in self._ended:
@@ -116,7 +112,7 @@ class Arena:
             self._note(ENDED, {**detail, "code": code, "said": said})
             self.progress.say(f"  {called(each.node)} ended, or stands still, by itself")
 
-    def note_stacks(self, cluster: KafkaCluster) -> None:
+    def note_stacks(self, cluster: Deployment) -> None:
         """Have all servers print their threads' stacks: something of the cluster does not move."""
         found = cluster.stacks()
         self._note(STACKS, found)
@@ -124,23 +120,23 @@ class Arena:
             if deadlock:
                 self.progress.say(f"  {called(node)}: {deadlock}")
 
-    def start(self) -> KafkaCluster:
+    def start(self) -> Deployment:
         """Make the hosts; return a cluster that the caller starts."""
         self.reach("started")
         plan = self.plan
         whom = f"{plan.nodes} {'brokers' if plan.nodes > 1 else 'broker'}"
-        if plan.mode is Mode.CONTROLLERS:
-            whom += f" and {plan.controllers} controllers"
+        if plan.own_controllers:
+            whom += f" and {plan.own_controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
         self.hosts = self.world.hosts(plan, self.paths)
         self.undo.callback(self.hosts.down)
         self.hosts.up()
         return self.world.cluster(plan, self.hosts, self.paths, say=self.progress.say)
 
-    def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:
+    def watch(self, cluster: Deployment, topics: Sequence[CreatedTopic]) -> Observer:
         """Note the topics, and ask each broker about them from now on."""
         dump_topics(list(topics), self.paths.topics)
-        observer = Observer(cluster, topics, clock=self.clock, live=self.paths.live)
+        observer = cluster.observer(topics, clock=self.clock, live=self.paths.live)
         self.observer = observer
         self.undo.callback(observer.stop)
         observer.start()
@@ -188,7 +184,7 @@ class Arena:
                 lambda: served() or bool(writers_lost()), timeout_s=left_s, what=what, stop=stop
             )
 
-    def read_all(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> None:
+    def read_all(self, cluster: Deployment, topics: Sequence[CreatedTopic]) -> None:
         """Read every partition to its end with fresh consumers."""
         self.progress.phase("final reads")
         self.reach("final-reads")
@@ -204,7 +200,7 @@ class Arena:
             timeout_s=FINAL_READS_LIMIT_S,
         )
 
-    def _last_stable_offsets(self, cluster: KafkaCluster) -> dict[tuple[str, int], int]:
+    def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
         """Return where a committed record can lie, once all transactions have ended."""
         places, plan = self.plan.topic_partitions, self.plan
         limit_s = NOTE_LIMIT_S + (plan.hanging_after_s if plan.transactional else 0)
@@ -221,7 +217,7 @@ class Arena:
                 self.note_stacks(cluster)
         return stable
 
-    def note(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
+    def note(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
         """Take the last look at every broker, but those that are away by the plan."""
         if self.observer is not None:
             noted = self.observer.note(NOTE_LIMIT_S)
@@ -232,7 +228,7 @@ class Arena:
         self.note_ended(cluster, away=away)
         self.reach("noted", failed="; ".join(self.troubles), lives=str(cluster.lives()))
 
-    def stop(self, cluster: KafkaCluster) -> None:
+    def stop(self, cluster: Deployment) -> None:
         """Stop the brokers, take the hosts down, tidy the nodes' folders."""
         self.progress.phase("stopping the brokers")
         ended = cluster.stop(STOP_LIMIT_S)
@@ -241,10 +237,10 @@ class Arena:
         self.hosts.down()
         self._note("stopped", detail)
         for node in (*cluster.nodes, *cluster.controllers):
-            collect(self.paths.node(node))
+            cluster.collect(self.paths.node(node))
         self.reach("collected")
 
-    def _fetch(self, cluster: KafkaCluster) -> None:
+    def _fetch(self, cluster: Deployment) -> None:
         """Bring all nodes' files here; what one keeps from it must not cost the others' files."""
         lost: list[ClusterError] = []
         for node in (*cluster.nodes, *cluster.controllers):

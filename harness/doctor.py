@@ -13,8 +13,8 @@ from rich.text import Text
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.examine import INSTALL, Finding, examine
 from cluster.hosts.namespace import search_path
+from cluster.java import find_java
 from cluster.kafka.fetch import cached_versions
-from cluster.kafka.java import find_java
 from cluster.protocol import UserError
 
 ENOUGH_DISK_BYTES = 2 << 30

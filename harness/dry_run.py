@@ -8,8 +8,9 @@ from rich.table import Table
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
-from cluster.hosts.choose import Choice, choose_hosts
+from cluster.hosts.choose import Choice, HostKind, choose_hosts
 from cluster.nodes import machines
+from cluster.systems.registry import system_of
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
@@ -54,9 +55,13 @@ def dealt(plan: Plan, *, keep: bool = False) -> tuple[Choice, Schedule]:
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    refuse_elsewhere(plan, keep=keep)
-    choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=plan.is_reference)
-    why_not = abilities_for(plan, choice.hosts)
+    asked = system_of(plan)
+    refuse_elsewhere(plan, asked, keep=keep)
+    system = system_of(asked.settled(lambda _: None))
+    plan = system.plan
+    own_cuts = system.cuts_by_itself(HostKind.PROCESS)
+    choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=own_cuts)
+    why_not = abilities_for(system, choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
     return choice, deal_schedule(plan, abilities=abilities, why_not=why_not)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.run import judge_elsewhere, judge_runs
-from cluster.kafka.cache import cache_folder
-from cluster.kafka.java import find_java, spark_java_home
+from cluster.cache import cache_folder
+from cluster.java import find_java, spark_java_home
 from cluster.protocol import UserError
 from results.record.paths import RunPaths
 from results.record.terms import Judge

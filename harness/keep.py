@@ -25,13 +25,12 @@ from cluster.hosts.ledger import mark, read_ledger
 from cluster.hosts.leftovers import run_mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import environment_of, is_running, process_id
-from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
 from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
+from cluster.systems.registry import system_of
+from cluster.systems.system import Deployment
 from harness.signalled import SignalledEvent
 from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
@@ -205,12 +204,11 @@ def programs_of(paths: RunPaths) -> dict[str, str]:
     if the version of the plan is not in the cache, and cannot be fetched.
     """
     try:
-        found = fetch_kafka(plan_from(load_plan(paths.plan)).kafka_version, progress=lambda _: None)
-        java = find_java()
+        system = system_of(plan_from(load_plan(paths.plan)))
+        system.prepare(lambda _: None)
     except (PlanError, UserError):
         return {}
-    classpath = ":".join(map(str, (*found.classpath, *found.tools)))
-    return {"KAFKA_JAVA": str(java.path), "KAFKA_CLASSPATH": classpath}
+    return dict(system.commands())
 
 
 def end_kept(paths: RunPaths) -> list[str]:
@@ -251,11 +249,9 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
     hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
     undo.callback(hosts.down)
     hosts.up()
-    java = find_java()
-    distribution = fetch_kafka(plan.kafka_version, progress=print)
-    cluster = KafkaCluster(
-        plan, hosts, distribution=distribution, java=java, paths=RunPaths(paths.kept)
-    )
+    system = system_of(plan)
+    system.prepare(print)
+    cluster = system.cluster(hosts, RunPaths(paths.kept))
     undo.callback(cluster.close)
     cluster.start(inherited=True)
     kept = Kept(
@@ -268,7 +264,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
     write_atomically(paths.keeper, kept.model_dump_json(indent=1) + "\n")
 
 
-def _machines(plan: Plan, paths: RunPaths, cluster: KafkaCluster) -> dict[str, Machine]:
+def _machines(plan: Plan, paths: RunPaths, cluster: Deployment) -> dict[str, Machine]:
     """Return how each machine is entered: by its agent, whose pid is the same outside."""
     agents = {
         entry.node: entry.process

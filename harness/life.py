@@ -10,9 +10,8 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from cluster.hosts.abilities import built_for
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.observer import Summary
-from cluster.protocol import ClusterError, ClusterView
+from cluster.protocol import ClusterError, ClusterView, Summary
+from cluster.systems.system import Deployment, why_not
 from harness.arena import Arena
 from harness.healing import Healing
 from harness.interrupt import Interrupts
@@ -22,6 +21,7 @@ from harness.world import Clients, World
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
+from results.record.declared import load_declared
 from results.record.identities import groups
 from results.record.milestones import STOPPING
 from results.record.paths import RunPaths
@@ -93,7 +93,7 @@ class Life:
             self._play(cluster)
         arena.stop(cluster)
 
-    def _play(self, cluster: KafkaCluster) -> None:
+    def _play(self, cluster: Deployment) -> None:
         arena = self._arena
         topics = self._create_topics(cluster)
         arena.watch(cluster, topics)
@@ -106,14 +106,14 @@ class Life:
             arena.read_all(cluster, topics)
             arena.note(cluster)
 
-    def _create_topics(self, cluster: KafkaCluster) -> list[CreatedTopic]:
+    def _create_topics(self, cluster: Deployment) -> list[CreatedTopic]:
         return cluster.create_topics(
             self._plan.topic_names,
             partitions=self._plan.partitions,
             replication=self._plan.replication,
         )
 
-    def _shake(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
+    def _shake(self, cluster: Deployment, topics: list[CreatedTopic]) -> None:
         plan = self._plan
         fleet = self._arena.world.clients(
             plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths
@@ -137,7 +137,8 @@ class Life:
             writers_lost=fleet.died,
         )
         # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
-        schedule = deal_schedule(plan, abilities=built_for(plan.hosts))
+        cannot = why_not(load_declared(self._paths.system, plan))
+        schedule = deal_schedule(plan, abilities=built_for(plan.hosts) - cannot.keys())
         self._nemesis = Nemesis(
             plan=plan,
             schedule=schedule,
@@ -156,7 +157,7 @@ class Life:
         self._arena.reach("main-ended")
 
     def _main_phase(
-        self, cluster: KafkaCluster, fleet: Clients, nemesis: Nemesis, watching: Watching | None
+        self, cluster: Deployment, fleet: Clients, nemesis: Nemesis, watching: Watching | None
     ) -> None:
         def ends() -> list[str]:
             self._arena.look_for_ends(cluster)
@@ -176,7 +177,7 @@ class Life:
             faults.join()
         faults.result()  # A bug of the nemesis is one of the run.
 
-    def _recover(self, cluster: KafkaCluster) -> None:
+    def _recover(self, cluster: Deployment) -> None:
         if self._nemesis is None or self._fleet is None or self._healing is None:
             raise ClusterError("the run was ended before its main phase")
         arena = self._arena

@@ -4,9 +4,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cluster.files.properties import properties
 from cluster.protocol import Ability, UserError
-from cluster.reference.settings import SettingsError, parsed
 from harness.reaching import refuse_unsaid
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
@@ -185,15 +183,12 @@ def refuse_impossible(
 
     Raises:
         PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
-        UserError: A setting that nodes of the reference cluster refuse; a fault that these hosts
-            cannot inject, or that a cluster of this size has no room for; disks of their own, or
-            an image, where there can be none.
+        UserError: A fault that these hosts cannot inject, or that a cluster of this size has no
+            room for; disks of their own, or an image, where there can be none.
     """
     if plan.workload not in {*WORKLOADS, "script"}:
         raise PlanError(f"workload: {plan.workload!r} is none of {', '.join(WORKLOADS)}")
     check_client_settings(plan)
-    if plan.is_reference:
-        _refuse_settings(plan)
     missing = unsupported(plan, abilities=abilities, why_not=why_not) + _too_small_for(
         plan, abilities
     )
@@ -212,15 +207,6 @@ def refuse_impossible(
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
-
-
-def _refuse_settings(plan: Plan) -> None:
-    """Refuse settings that nodes of the reference cluster refuse, before they are started."""
-    for own in ({}, *plan.node.values()):
-        try:
-            parsed(properties({**plan.broker, **own}))
-        except SettingsError as wrong:
-            raise UserError(str(wrong)) from wrong
 
 
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:

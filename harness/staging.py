@@ -19,14 +19,13 @@ from typing import Any
 from rich.console import Console
 
 from cluster.hosts.abilities import able
-from cluster.hosts.choose import HostKind, choose_hosts
+from cluster.hosts.choose import Choice, HostKind, choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
-from cluster.kafka.class_keeping import keep_classes
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import Java, find_java
 from cluster.nodes import machines
 from cluster.reference.simulator.clock import WALL_CLOCK_S
+from cluster.systems.registry import system_of
+from cluster.systems.system import System
 from harness.audit import audit
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
@@ -38,6 +37,7 @@ from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
 from results.environment import collect_environment
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
+from results.record.declared import dump_declared
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
@@ -71,12 +71,12 @@ class Prepared:
 
     Attributes:
         plan: As it will be played.
-        java: Of its brokers; None: they need none.
+        system: Its, prepared.
         dropped: What of its nemesis is left out, in sentences.
     """
 
     plan: Plan
-    java: Java | None
+    system: System
     dropped: tuple[str, ...]
 
 
@@ -91,12 +91,9 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     Raises:
         UserError, PlanError: Something that the user can mend.
     """
-    java = None if plan.is_reference else find_java()
-    refuse_elsewhere(plan, keep=keep)
-    choice = choose_hosts(
-        plan.hosts, image=plan.image, nodes=machines(plan), own_cuts=plan.is_reference
-    )
-    why_not = abilities_for(plan, choice.hosts)
+    system, choice = settled(plan, keep=keep, say=say)
+    plan = system.plan
+    why_not = abilities_for(system, choice.hosts)
     abilities = able(why_not)
     say(f"hosts: {choice.kind} ({choice.why})")
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
@@ -104,17 +101,32 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     for sentence in (*doubts(plan), *dropped):
         say(sentence)
     refuse_another_kafka(plan, image_has=choice.kafka)
-    if not plan.is_reference:
-        distribution = fetch_kafka(plan.kafka_version, progress=say)
-        if (
-            java
-            and plan.kafka_version == Plan().kafka_version
-            and choice.kind in {HostKind.NAMESPACE, HostKind.PROCESS}
-        ):
-            # Of a version that is run now and then they would not be worth the wait.
-            keep_classes(java, distribution, progress=say)
-    played = as_played(plan, choice.hosts, abilities=abilities)
-    return Prepared(plan=played, java=java, dropped=dropped)
+    played = system_of(as_played(plan, choice.hosts, abilities=abilities))
+    played.prepare(say)
+    return Prepared(plan=played.plan, system=played, dropped=dropped)
+
+
+def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[System, Choice]:
+    """Return the system of a plan, which has all in it that the system tells, and its hosts.
+
+    Args:
+        plan: As asked for.
+        keep: Whether its cluster is to go on afterwards.
+        say: As for `prepared`.
+
+    Raises:
+        UserError, PlanError: As `prepared`.
+    """
+    asked = system_of(plan)
+    refuse_elsewhere(plan, asked, keep=keep)
+    system = system_of(asked.settled(say))
+    choice = choose_hosts(
+        system.plan.hosts,
+        image=system.plan.image,
+        nodes=machines(system.plan),
+        own_cuts=system.cuts_by_itself(HostKind.PROCESS),
+    )
+    return system, choice
 
 
 def describe_run(
@@ -135,8 +147,10 @@ def describe_run(
     Raises:
         StoreError: It cannot be written.
     """
-    plan, java = ready.plan, ready.java
+    plan, system = ready.plan, ready.system
     paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+    if plan.named.is_strange:
+        dump_declared(system.declared(), paths.system)
     if plan.scenario is not None:
         dump_story(story_of(plan), paths.story)
     if begun is not None:
@@ -144,8 +158,7 @@ def describe_run(
     collect_environment(
         paths,
         clock=clock,
-        java=str(java.path) if java else None,
-        java_version=java.major if java else None,
+        told=system.told(),
         started_unix_s=WALL_CLOCK_S if plan.is_simulated else None,
     )
 

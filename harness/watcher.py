@@ -24,7 +24,7 @@ from typing import TextIO
 from checkers.changes import disturbances
 from checkers.disk_losses import disk_losses
 from checkers.facts import RunFacts
-from checkers.folder import read_milestones, read_plan, read_topics
+from checkers.folder import read_declared, read_milestones, read_plan, read_topics
 from checkers.ingest import writer_of
 from checkers.live.look import Looks, Violation
 from checkers.live.window import STREAMS, Window
@@ -66,6 +66,7 @@ class Watcher:
         folders: Mapping[str, Path],
     ) -> None:
         self._paths, self._plan, self._topics = paths, plan, topics
+        self._declared = read_declared(paths, plan)[0]
         self._window = Window(plan, topics)
         self._looks = Looks(self._window)
         self._streams: dict[Path, StreamTail] = {}
@@ -133,6 +134,7 @@ class Watcher:
             unclean_orders=unclean_orders(faults),
             disturbances=disturbances(faults),
             judge=self._plan.judge,
+            declared=self._declared,
             contents_known=True,
         )
 

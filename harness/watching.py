@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cluster.hosts.disk import LocalDisk
-from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Disk, Hosts
+from cluster.systems.system import Deployment
 from harness.arena import Arena
 from harness.scenarios.snapshot import OF_NODE, OF_PARTITION
 from results.record.milestones import STOPPED_ON, WATCHER_ENDED
@@ -61,7 +61,7 @@ class Watching:
         cluster: Its brokers.
     """
 
-    def __init__(self, arena: Arena, cluster: KafkaCluster) -> None:
+    def __init__(self, arena: Arena, cluster: Deployment) -> None:
         self._arena, self._cluster = arena, cluster
         self._found: Found | None = None
         self._stopping = False

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from cluster.hosts.choose import make_hosts
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.nodes import machines
 from cluster.protocol import Hosts
-from cluster.reference.process.hosts import CuttingHosts
-from harness.elsewhere import cuts_by_itself
+from cluster.systems.registry import system_of
+from cluster.systems.system import Deployment
 from harness.signalled import SignalledEvent
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
@@ -65,7 +62,7 @@ class World(Protocol):
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
         """Return the machines of a run; `up` makes them."""
 
-    def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> KafkaCluster:
+    def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:
         """Return its brokers, not started."""
 
     def clients(
@@ -112,20 +109,16 @@ class RealWorld:
     draws = True
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
-        """Return hosts of the plan's kind."""
-        if cuts_by_itself(plan, plan.hosts):
-            return CuttingHosts(machines(plan), paths.processes)
-        return make_hosts(
+        """Return machines of the system's own, or hosts of the plan's kind."""
+        return system_of(plan).hosts(paths) or make_hosts(
             plan.hosts, machines(plan), paths.processes, image=plan.image, disk_mb=plan.disk_mb
         )
 
-    def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> KafkaCluster:
-        """Return real Kafka, which is fetched if it is not there; or the reference cluster."""
-        distribution = java = None
-        if not plan.is_reference:
-            distribution = fetch_kafka(plan.kafka_version, progress=say)
-            java = find_java()
-        return KafkaCluster(plan, hosts, distribution=distribution, java=java, paths=paths)
+    def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:
+        """Return the brokers of the plan's system, for which all is there."""
+        system = system_of(plan)
+        system.prepare(say)
+        return system.cluster(hosts, paths)
 
     clients = Fleet
     script = Script

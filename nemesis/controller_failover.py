@@ -13,7 +13,6 @@ from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.plan import Plan
-from results.record.terms import Mode
 
 TAKE_OVER_LIMIT_S = 20.0
 """ZooKeeper's session, or the quorum's election after its timeouts, on a busy machine."""
@@ -108,13 +107,9 @@ def _with_controller(site: Site, aim: Aim) -> ClusterView:
 
 def leaves_a_quorum(plan: Plan) -> bool:
     """Tell whether somebody can take over when one of those who keep the metadata is gone."""
-    match plan.mode:
-        case Mode.ZOOKEEPER:
-            return plan.nodes > 1
-        case Mode.COMBINED:
-            return plan.nodes >= LEAST_VOTERS
-        case Mode.CONTROLLERS:
-            return plan.controllers >= LEAST_VOTERS
+    if plan.kept_outside:
+        return plan.nodes > 1
+    return plan.voters >= LEAST_VOTERS
 
 
 SAYS = {

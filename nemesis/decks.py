@@ -12,7 +12,6 @@ from typing import TypeVar
 from nemesis.registry import KINDS
 from nemesis.targets import ON_CONTROLLERS, PARTITION_ROLES
 from results.record.plan import Plan
-from results.record.terms import Mode
 
 Card = TypeVar("Card")
 
@@ -70,7 +69,7 @@ class Targets:
         With controllers of their own `controller` is none of the brokers, and nobody whose links,
         disk or clock a fault could take in hand.
         """
-        if KINDS[kind].on_controllers or self._plan.mode is not Mode.CONTROLLERS:
+        if KINDS[kind].on_controllers or not self._plan.own_controllers:
             return self._waiting.popleft() if self._waiting else next(self._common)
         role = next(self._common)
         while role in ON_CONTROLLERS:

@@ -32,7 +32,6 @@ from nemesis.undo import Restart, Unshape
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
 from results.record.runtime import new_event, new_lock
-from results.record.terms import Mode
 
 SLOW_MS = (5, 20, 80)
 """How late each packet is at least; it is up to four times as much later still."""
@@ -230,13 +229,7 @@ def _slow_links(aim: Aim, site: Site) -> BadLinks:
 
 def has_enough_voters(plan: Plan) -> bool:
     """Tell whether two can stand for election and another one votes."""
-    match plan.mode:
-        case Mode.ZOOKEEPER:
-            return False
-        case Mode.COMBINED:
-            return plan.nodes >= LEAST_VOTERS
-        case Mode.CONTROLLERS:
-            return plan.controllers >= LEAST_VOTERS
+    return plan.voters >= LEAST_VOTERS
 
 
 SAYS = {

@@ -7,7 +7,6 @@ from cluster.nodes import broker_names, controller_names
 from cluster.protocol import CoordinatorKind
 from results.record.identities import groups, transactional_ids
 from results.record.plan import Plan
-from results.record.terms import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +64,7 @@ def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
 
 
 def _voters(plan: Plan, brokers: tuple[str, ...]) -> tuple[str, ...]:
-    match plan.mode:
-        case Mode.COMBINED:
-            return brokers
-        case Mode.CONTROLLERS:
-            return tuple(controller_names(plan))
-        case Mode.ZOOKEEPER:
-            return ()
+    return brokers if plan.brokers_vote else tuple(controller_names(plan))
 
 
 def _of(kind: CoordinatorKind, key: str) -> Coordinated:

@@ -22,7 +22,6 @@ from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
-from results.record.terms import Mode
 
 BEHIND_LIMIT_S = 20.0
 """A broker that was killed leaves the ISR with its session, or with `replica.lag.time.max.ms`."""
@@ -157,7 +156,7 @@ def leaves_somebody_to_elect(plan: Plan) -> bool:
     """Tell whether who keeps the metadata outlives all replicas of a partition but one."""
     if plan.replication == 1:
         return False
-    return plan.mode is not Mode.COMBINED or _majority_lives(plan.replication, plan.nodes)
+    return not plan.brokers_vote or _majority_lives(plan.replication, plan.nodes)
 
 
 def _majority_lives(replicas: int, voters: int) -> bool:

@@ -30,6 +30,20 @@ _GIT_TIMEOUT_S = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a system tells of itself.
+
+    Attributes:
+        java, java_version: The JVM of its brokers, None if there is none.
+        brokers: As `Environment` has it.
+    """
+
+    java: str | None = None
+    java_version: str | None = None
+    brokers: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What `environment.json` holds.
 
@@ -40,6 +54,8 @@ class Environment:
         cores: Logical processors that this process may use.
         memory_bytes: Of the machine.
         java, java_version: The JVM that the brokers run on, None if there is none.
+        brokers: What they are: `version`, `commit`, and of jars of the user's own the SHA-256 by
+            name (`jars`).
         system: The broker, as the plan names it: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
         libraries: Versions by distribution; those that are not installed are left out.
@@ -59,6 +75,7 @@ class Environment:
     memory_bytes: int
     java: str | None
     java_version: str | None
+    brokers: dict[str, object]
     system: str | None
     hosts: str | None
     libraries: dict[str, str]
@@ -72,8 +89,7 @@ def collect_environment(
     paths: RunPaths,
     *,
     clock: RunClock,
-    java: str | None = None,
-    java_version: int | str | None = None,
+    told: Told | None = None,
     doctor: Mapping[str, str] | None = None,
     started_unix_s: float | None = None,
 ) -> Environment:
@@ -82,15 +98,14 @@ def collect_environment(
     Args:
         paths: The run; its plan, if written already, tells broker and hosts.
         clock: The run's.
-        java: The path of the JVM of the brokers.
-        java_version: Its version.
+        told: What the system tells of itself.
         doctor: What was found to work or not on this machine.
         started_unix_s: The run's start on the brokers' clocks; None: theirs are this machine's.
 
     Raises:
         StoreError: The file cannot be written.
     """
-    plan = _plan_values(paths.plan)
+    plan, told = _plan_values(paths.plan), told or Told()
     environment = Environment(
         logquake=_version("logquake") or "unknown",
         git_commit=_git_commit(Path(__file__).resolve().parent.parent),
@@ -99,8 +114,9 @@ def collect_environment(
         kernel=platform.release(),
         cores=_cores(),
         memory_bytes=psutil.virtual_memory().total,
-        java=java,
-        java_version=None if java_version is None else str(java_version),
+        java=told.java,
+        java_version=told.java_version,
+        brokers=dict(told.brokers),
         system=plan.get("system"),
         hosts=plan.get("hosts"),
         libraries={name: found for name in LIBRARIES if (found := _version(name))},

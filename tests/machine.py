@@ -22,7 +22,7 @@ from _pytest.outcomes import Skipped
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.examine import Finding, clock_trial, docker
 from cluster.hosts.namespace import search_path
-from cluster.kafka.java import find_java
+from cluster.java import find_java
 from cluster.protocol import UserError
 from harness.doctor import browser, ssh_lab
 

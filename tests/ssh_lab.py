@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.kafka.java import find_java
+from cluster.java import find_java
 from cluster.protocol import ProcessId
 from results.record.clock import wait_until
 

@@ -11,14 +11,13 @@ from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
 from cluster.kafka.beliefs import coordinator_of, topics_of
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.ends import leader_ends
 from cluster.kafka.lines import Lines
 from cluster.kafka.open_transactions import open_transactions
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
-from cluster.protocol import ClusterView, CoordinatorKind, PartitionState
+from cluster.protocol import ClusterView, CoordinatorKind, Endpoint, PartitionState
 from results.record.runtime import Task, new_event, new_lock, start
 from results.record.topics import CreatedTopic
 

@@ -16,10 +16,10 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 
 from cluster.kafka import orders, questions, rows
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import ANSWER_TIMEOUT_S, Lines
 from cluster.kafka.questions import NO_EPOCH, Place
+from cluster.protocol import Endpoint
 
 NO_ERROR = "NONE"
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cluster.nodes import called
-from cluster.protocol import ClusterError, Command, Hosts, ProcessId
+from cluster.protocol import ClusterError, Command, Ended, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.runtime import new_lock
 
@@ -29,23 +29,6 @@ class _Broker:
     incarnation: int
     paused: bool = False
     ended_by_us: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A process that ended, or stands still, though nobody of ours stopped, killed or paused it.
-
-    Attributes:
-        node: Whose.
-        incarnation: Which of its starts.
-        code: Its exit code, or minus the signal that ended it; None if nobody saw its end.
-        stopped: It did not end, but was stopped (SIGSTOP).
-    """
-
-    node: str
-    incarnation: int
-    code: int | None = None
-    stopped: bool = False
 
 
 class BrokerProcesses:

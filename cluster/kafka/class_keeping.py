@@ -10,12 +10,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cluster.cache import cache_folder, locked
 from cluster.files.properties import properties
-from cluster.kafka.cache import cache_folder, locked
+from cluster.java import Java
 from cluster.kafka.classes import archive_of, checksum, flags_of, is_whole, noted_of
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.log_files import logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
 from cluster.kafka.versions import numbers_of

@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from cluster.kafka.cache import cache_folder
+from cluster.cache import cache_folder
+from cluster.java import Java
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.protocol import UserError
 
 

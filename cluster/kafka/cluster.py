@@ -3,19 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 
+from cluster.java import Java
 from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.broker_clock import clock_error_s
-from cluster.kafka.brokers import BrokerProcesses, Ended
-from cluster.kafka.configuration import Endpoint, session_timeout_s
+from cluster.kafka.brokers import BrokerProcesses
+from cluster.kafka.collect import collect
+from cluster.kafka.configuration import session_timeout_s
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
+from cluster.kafka.observer import Observer
 from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.programs import Programs, programs_of
 from cluster.kafka.questions import Place
@@ -24,8 +27,16 @@ from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
-from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Hosts, ProcessId
-from results.record.clock import WaitTimeoutError, wait_until
+from cluster.protocol import (
+    ClusterError,
+    ClusterView,
+    CoordinatorKind,
+    Ended,
+    Endpoint,
+    Hosts,
+    ProcessId,
+)
+from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start
@@ -175,6 +186,14 @@ class KafkaCluster:
             self.stop_node(ZOOKEEPER_MACHINE, ZOOKEEPER_STOP_S)
         return {node: ended[node] for node in (*self.nodes, *self.controllers)}
 
+    def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
+        """Return who will ask each broker about topics; see `Observer`."""
+        return Observer(self, topics, clock=clock, live=live)
+
+    def collect(self, folder: Path) -> None:
+        """Tidy a node's folder when all has stopped; see `collect`."""
+        collect(folder)
+
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
         self._admin.close()
@@ -232,7 +251,7 @@ class KafkaCluster:
 
         Nodes of the reference cluster are no JVMs.
         """
-        if self._plan.is_reference:
+        if not self._plan.is_kafka:
             return {}
         running = [node for node in (*self.nodes, *self.controllers) if self.answers(node)]
         return printed_stacks(running, self._layout.disk, self._processes.send_signal)

@@ -6,11 +6,11 @@ clients.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.files.properties import properties
 from cluster.nodes import is_controller, node_id
+from cluster.protocol import Endpoint
 from results.record.plan import ABORT_INTERVAL, Plan
 from results.record.terms import Mode
 
@@ -73,21 +73,6 @@ _SMALL_MACHINE = {
     "transaction.state.log.num.partitions": "4",
 }
 _SMALL_MACHINE_SINCE_4 = {"share.coordinator.state.topic.num.partitions": "2"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where a node listens.
-
-    Attributes:
-        host: Address that the other nodes and the clients reach.
-        broker_port: For clients and other brokers; of a controller of its own, where it listens.
-        controller_port: For the controllers' quorum; 0 if the node is not in it.
-    """
-
-    host: str
-    broker_port: int
-    controller_port: int
 
 
 def server_properties(

@@ -24,7 +24,7 @@ import requests
 from jgo.maven import Dependency as Jar
 from jgo.maven import MavenContext, PythonResolver
 
-from cluster.kafka.cache import cache_folder, locked, refused
+from cluster.cache import cache_folder, locked, refused
 from cluster.kafka.versions import (
     jars_beside,
     jars_of_tools,
@@ -55,11 +55,15 @@ class Distribution:
         version: `4.3.1`.
         classpath: The server's jars, all verified.
         tools: What DumpLogSegments needs beside them.
+        commit: That it was built from, where the jars tell; empty: they do not, or are a release's.
+        own: Those of the server's jars that are the user's.
     """
 
     version: str
     classpath: tuple[Path, ...]
     tools: tuple[Path, ...] = ()
+    commit: str = ""
+    own: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

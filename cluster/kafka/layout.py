@@ -9,12 +9,21 @@ from pathlib import Path
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import Endpoint, server_properties
+from cluster.kafka.configuration import server_properties
 from cluster.kafka.programs import SETTINGS, KafkaPrograms, Programs
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
 from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
-from cluster.protocol import CanShiftClock, Command, Disk, HasFiles, HasSoftware, Hosts, UserError
+from cluster.protocol import (
+    CanShiftClock,
+    Command,
+    Disk,
+    Endpoint,
+    HasFiles,
+    HasSoftware,
+    Hosts,
+    UserError,
+)
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import all_of

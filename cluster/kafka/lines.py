@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from kio.static.protocol import RequestPayload
 
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.dialects import Dialogue
 from cluster.kafka.wire import A, WireError
 from cluster.nodes import is_controller
+from cluster.protocol import Endpoint
 from results.record.clock import stopwatch_s
 from results.record.runtime import new_lock
 

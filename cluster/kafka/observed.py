@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cluster.kafka.configuration import Endpoint
+from cluster.protocol import Endpoint
 
 
 class Observed(Protocol):

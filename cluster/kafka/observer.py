@@ -7,7 +7,6 @@ of its own, with short limits: one that is paused or cut off delays no other.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.kafka import rows
@@ -19,41 +18,12 @@ from cluster.kafka.rows import Leadership
 from cluster.kafka.watching import Watch, Wish
 from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
 from cluster.nodes import ZOOKEEPER_MACHINE, node_id
+from cluster.protocol import PartitionSummary, Summary
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.runtime import new_lock
 from results.record.topics import CreatedTopic
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSummary:
-    """What is known of a partition now, from all brokers' last answers.
-
-    Attributes:
-        leader: Node that leads in the highest epoch that any broker's metadata name; None: nobody.
-        leader_epoch: That epoch.
-        isr: Nodes of the ISR in it.
-        high_watermark: The last that a leader of the highest epoch announced; None: not yet any.
-    """
-
-    leader: str | None
-    leader_epoch: int
-    isr: tuple[str, ...]
-    high_watermark: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What is known of the cluster now: for progress, and for triggers of faults.
-
-    Attributes:
-        partitions: By (topic, partition).
-        answered_ns: When each node answered last; nodes that never did are absent.
-    """
-
-    partitions: Mapping[Place, PartitionSummary]
-    answered_ns: Mapping[str, int]
 
 
 class Observer:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from cluster.java import Java
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.log_files import Logging, logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
 from cluster.nodes import node_id

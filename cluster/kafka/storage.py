@@ -9,11 +9,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cluster.java import Java
 from cluster.kafka.classes import class_flags
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.versions import java_properties, numbers_of
 from cluster.nodes import node_id
 from cluster.protocol import ClusterError, UserError

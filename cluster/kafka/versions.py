@@ -5,6 +5,7 @@ A version is its numbers, `(2, 8, 2)`. Where nothing else is said, the limits we
 4.0.0, 4.1.1 and 4.3.1 were run.
 """
 
+import re
 from collections.abc import Mapping
 
 Numbers = tuple[int, ...]
@@ -26,8 +27,8 @@ _LOG4J2_OF = {
 
 
 def numbers_of(version: str) -> Numbers:
-    """Return the numbers of a version: (0, 11, 0, 3) of `0.11.0.3`."""
-    return tuple(int(number) for number in version.split("."))
+    """Return the numbers of a version: (0, 11, 0, 3) of `0.11.0.3`, (4, 4, 0) of a snapshot."""
+    return tuple(int(number) for number in re.findall(r"\d+", version.partition("-")[0]))
 
 
 def server_artifact(numbers: Numbers) -> str:

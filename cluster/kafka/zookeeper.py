@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.files.properties import properties
+from cluster.java import Java
 from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.log_files import ZOOKEEPER_FILES, logging_to
 from cluster.kafka.storage import java_argv
 from cluster.kafka.versions import numbers_of

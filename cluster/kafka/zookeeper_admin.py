@@ -12,7 +12,6 @@ from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
 from cluster.kafka.beliefs import coordinator_of, topics_of
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.ends import leader_ends
 from cluster.kafka.lines import Lines
 from cluster.kafka.open_transactions import open_transactions
@@ -22,7 +21,7 @@ from cluster.kafka.wire import WireError
 from cluster.kafka.znodes import Znodes, ZooKeeperError
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
 from cluster.nodes import ZOOKEEPER_MACHINE, node_id
-from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, PartitionState
+from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Endpoint, PartitionState
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.topics import CreatedTopic
 

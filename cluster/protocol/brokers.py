@@ -40,6 +40,68 @@ class ClusterView:
     controller_epoch: int = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a node listens.
+
+    Attributes:
+        host: Address that the other nodes and the clients reach.
+        broker_port: For clients and other brokers; of a controller of its own, where it listens.
+        controller_port: For the controllers' quorum; 0 if the node is not in it.
+    """
+
+    host: str
+    broker_port: int
+    controller_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A process that ended, or stands still, though nobody of ours stopped, killed or paused it.
+
+    Attributes:
+        node: Whose.
+        incarnation: Which of its starts.
+        code: Its exit code, or minus the signal that ended it; None if nobody saw its end.
+        stopped: It did not end, but was stopped (SIGSTOP).
+    """
+
+    node: str
+    incarnation: int
+    code: int | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSummary:
+    """What is known of a partition now, from all brokers' last answers.
+
+    Attributes:
+        leader: Node that leads in the highest epoch that any broker's metadata name; None: nobody.
+        leader_epoch: That epoch.
+        isr: Nodes of the ISR in it.
+        high_watermark: The last that a leader of the highest epoch announced; None: not yet any.
+    """
+
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+    high_watermark: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is known of the cluster now: for progress, and for triggers of faults.
+
+    Attributes:
+        partitions: By (topic, partition).
+        answered_ns: When each node answered last; nodes that never did are absent.
+    """
+
+    partitions: Mapping[tuple[str, int], PartitionSummary]
+    answered_ns: Mapping[str, int]
+
+
 @runtime_checkable
 class Cluster(Protocol):
     """Brokers on hosts. Node names are the hosts'."""

@@ -1,10 +1,12 @@
 """Options that several commands share."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from cluster.java import JAVA_VARIABLE
 from results.store import DEFAULT_STORE
 
 STORE = click.option(
@@ -13,6 +15,21 @@ STORE = click.option(
     default=DEFAULT_STORE,
     show_default=True,
     help="The folder of runs.",
+)
+
+
+def _use_java(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
+    """Have the brokers of this command, and of all that it starts, run on a Java."""
+    if path:
+        os.environ[JAVA_VARIABLE] = path
+
+
+JAVA = click.option(
+    "--java",
+    type=click.Path(exists=True),
+    expose_value=False,
+    callback=_use_java,
+    help="The Java of brokers: a program, or its home; default: that of JAVA_HOME, or of PATH.",
 )
 
 KEEP = click.option(

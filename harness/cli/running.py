@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from harness.cli.options import ENGINE, KEEP, SETTING, STORE, settings
+from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
@@ -35,7 +35,8 @@ _OPTIONS = (
         flag="--system",
         key="system",
         kind=str,
-        help="kafka:VERSION[:MODE]; MODE: zookeeper, combined, controllers; or reference[:MODE].",
+        help="kafka:VERSION[+JAR,...][:MODE], kafka:/path/to/a/kafka[:MODE] (MODE: zookeeper,"
+        " combined, controllers), reference[:MODE], attached:FILE.toml or command:FILE.toml.",
     ),
     _Option(flag="--bug", key="bug", kind=str, help="A bug of the reference cluster to switch on."),
     _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),
@@ -133,6 +134,7 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default=None,
     help="Judge while the run goes on; the first violation ends it, with evidence of the moment.",
 )
+@JAVA
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
 @STORE

@@ -12,9 +12,9 @@ from functools import partial
 from rich.console import Console
 
 from cluster.kafka.asking import Asker
-from cluster.kafka.cluster import KafkaCluster
 from cluster.nodes import machines
 from cluster.protocol import ClusterError, ClusterView
+from cluster.systems.system import Deployment
 from harness.arena import Arena
 from harness.healing import Healing
 from harness.interrupt import Interrupts
@@ -97,7 +97,7 @@ class ScriptedLife:
         if failed is not None:
             raise failed
 
-    def _create_topic(self, cluster: KafkaCluster) -> CreatedTopic:
+    def _create_topic(self, cluster: Deployment) -> CreatedTopic:
         (name,) = self._plan.topic_names
         return cluster.create_topic(
             name,
@@ -105,7 +105,7 @@ class ScriptedLife:
             configs=self._scenario.topic_settings,
         )
 
-    def _made_props(self, cluster: KafkaCluster, topic: CreatedTopic) -> Props:
+    def _made_props(self, cluster: Deployment, topic: CreatedTopic) -> Props:
         arena, plan = self._arena, self._plan
         asker = Asker(cluster.endpoints, cluster.answers)
         arena.undo.callback(asker.close)

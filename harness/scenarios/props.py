@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from cluster.kafka.asking import Asker
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.observer import Observer
+from cluster.systems.system import Deployment, Observer
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.sight import ClusterSight, Place
 from nemesis.scripted import ScriptedFaults
@@ -31,7 +30,7 @@ class Props:
     """
 
     scenario: Scenario
-    cluster: KafkaCluster
+    cluster: Deployment
     place: Place
     script: Script
     faults: ScriptedFaults

@@ -10,10 +10,10 @@ from cluster.files.checkpoints import leader_epochs, offset_checkpoint, quorum_s
 from cluster.files.damage import DamagedFileError
 from cluster.files.metadata import METADATA_TOPIC
 from cluster.kafka.asking import Asker, Belief
-from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
 from cluster.protocol import Disk, Hosts
+from cluster.systems.system import Deployment
 from harness.scenarios.protocol import FilesSight, PartitionSight, QuorumSight, ReplicaSight
 from harness.scenarios.tails import Tails
 from nemesis.brokers import GONE
@@ -49,7 +49,7 @@ class ClusterSight:
         tails: The nodes' logs.
     """
 
-    cluster: KafkaCluster
+    cluster: Deployment
     hosts: Hosts
     asker: Asker
     place: Place

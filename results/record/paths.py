@@ -26,6 +26,11 @@ class RunPaths:
         return self.root / "environment.json"
 
     @property
+    def system(self) -> Path:
+        """What can be seen of the system, and done to it; absent where that is all."""
+        return self.root / "system.json"
+
+    @property
     def ledger(self) -> Path:
         """The undo of each fault, written before the fault."""
         return self.root / "ledger.jsonl"

@@ -16,6 +16,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from results.record.hidden import is_secret
 from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
+from results.record.systems import FORMS as SYSTEM_FORMS
+from results.record.systems import NEWEST_KAFKA, SystemKind, SystemName, known_numbers, system_named
 from results.record.terms import Judge, Mode
 
 NEMESIS_KINDS = (
@@ -44,8 +46,8 @@ MARKERS_S = 10.0
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""
-REFERENCE_BEHAVES_AS = "4.3.1"
-"""The Kafka whose rules the reference cluster follows, where what is asked depends on a version."""
+NEWEST = ".".join(map(str, NEWEST_KAFKA))
+"""The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -64,13 +66,12 @@ class Plan(Part):
 
     schema_version: Literal[1] = 1
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
-    system: str = Field(
-        default="kafka:4.3.1",
-        pattern=r"^(kafka:[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?(:(zookeeper|combined|controllers))?"
-        r"|reference(:(combined|controllers))?)$",
-    )
-    """`kafka:VERSION`, or `kafka:VERSION:MODE`: who keeps the cluster's metadata. `reference`, with
-    or without a mode: the cluster of Logquake's own."""
+    system: str = "kafka:4.3.1"
+    """As `results.record.systems` has it."""
+    version: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z.-]{0,60}$")
+    """Of a Kafka of yours: what its jars say."""
+    broker_ids: tuple[int, ...] | None = None
+    """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
     bug: str | None = None
     """Of the reference cluster: which of its bugs is switched on."""
     hosts: str = Field(
@@ -160,10 +161,21 @@ class Plan(Part):
     def _split_nemesis(cls, value: object) -> object:
         return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
 
+    @field_validator("system")
+    @classmethod
+    def _is_a_system(cls, value: str) -> str:
+        return system_named(value).text
+
     @model_validator(mode="after")
     def _bugs_where_there_are_any(self) -> "Plan":
         if self.bug is not None and not self.is_reference:
             raise ValueError(f"bug: {self.system} has its own; take the system reference")
+        return self
+
+    @model_validator(mode="after")
+    def _ids_for_all(self) -> "Plan":
+        if self.broker_ids is not None and len({*self.broker_ids}) != self.nodes:
+            raise ValueError(f"broker_ids: {self.nodes} brokers have as many ids, each another")
         return self
 
     @model_validator(mode="after")
@@ -173,7 +185,9 @@ class Plan(Part):
             raise ValueError(
                 f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
             )
-        if refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version):
+        if self.is_kafka and (
+            refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version)
+        ):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
             raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
@@ -299,14 +313,24 @@ class Plan(Part):
         return self.keeps_producer_ids
 
     @property
+    def named(self) -> SystemName:
+        """The system's name, taken apart."""
+        return system_named(self.system)
+
+    @property
     def kafka_version(self) -> str:
-        """`3.9.1` of `kafka:3.9.1:combined`; of the reference cluster, whose rules it follows."""
-        return REFERENCE_BEHAVES_AS if self.is_reference else self.system.split(":")[1]
+        """`3.9.1` of `kafka:3.9.1:combined`; of another system the one whose rules it follows."""
+        return self.named.version or self.version or NEWEST
 
     @property
     def is_reference(self) -> bool:
         """Whether the brokers are Logquake's own reference cluster."""
-        return self.system.partition(":")[0] == REFERENCE
+        return self.named.kind is SystemKind.REFERENCE
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether the brokers are Apache Kafka, which Logquake starts itself."""
+        return self.named.kind is SystemKind.KAFKA
 
     @property
     def is_simulated(self) -> bool:
@@ -315,16 +339,43 @@ class Plan(Part):
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The numbers of the version: (0, 11, 0, 3)."""
-        return tuple(int(number) for number in self.kafka_version.split("."))
+        """The numbers of the version, the newest known if it is newer: (0, 11, 0, 3)."""
+        return known_numbers(self.kafka_version)
 
     @property
     def mode(self) -> Mode:
         """Who keeps the metadata: as `system` says, or what is usual for the version."""
-        _, _, named = self.system.removeprefix("kafka:").partition(":")
-        if named:
-            return Mode(named)
+        named = self.named
+        if named.mode is not None:
+            return named.mode
+        if named.is_strange:
+            return Mode.HIDDEN
         return Mode.ZOOKEEPER if self.version_numbers < FIRST_KRAFT else Mode.COMBINED
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether controllers of Kafka's own keep the metadata, in a log (KIP-500)."""
+        return self.mode in {Mode.COMBINED, Mode.CONTROLLERS}
+
+    @property
+    def brokers_vote(self) -> bool:
+        """Whether the brokers themselves are these controllers."""
+        return self.mode is Mode.COMBINED
+
+    @property
+    def own_controllers(self) -> int:
+        """How many controllers there are beside the brokers."""
+        return self.controllers if self.mode is Mode.CONTROLLERS else 0
+
+    @property
+    def voters(self) -> int:
+        """How many have a vote in the controllers' quorum; 0: there is none."""
+        return self.nodes if self.brokers_vote else self.own_controllers
+
+    @property
+    def kept_outside(self) -> bool:
+        """Whether the metadata are kept outside of Kafka, which brokers may hear of late."""
+        return self.mode is Mode.ZOOKEEPER
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:
@@ -407,8 +458,7 @@ def dump_plan(plan: Plan) -> str:
 
 
 _FORMS = {
-    "system": "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper; or reference",
+    "system": SYSTEM_FORMS,
     "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
     "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
     " or a digit first",

@@ -78,11 +78,13 @@ class Judge(StrEnum):
 
 
 class Mode(StrEnum):
-    """Who keeps a Kafka cluster's metadata: ZooKeeper, the brokers, controllers of their own."""
+    """Who keeps a cluster's metadata: ZooKeeper, the brokers, controllers of their own; or who."""
 
     ZOOKEEPER = "zookeeper"
     COMBINED = "combined"
     CONTROLLERS = "controllers"
+    HIDDEN = "hidden"
+    """Nobody outside of the system knows."""
 
 
 class Rule(StrEnum):

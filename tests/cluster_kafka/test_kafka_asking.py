@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.signals import is_stopped
+from cluster.java import find_java
 from cluster.kafka.asking import Answer, Asker, Belief, QuorumBelief, ReplicaAnswer
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster.java import Java, find_java
 from cluster.kafka.class_keeping import keep_classes
 from cluster.kafka.classes import archive_of, class_flags, is_whole, noted_of
 from cluster.kafka.fetch import Distribution, fetch_kafka
-from cluster.kafka.java import Java, find_java
 from cluster.kafka.storage import java_argv
 from results.record.plan import Plan
 

@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient
 
 from cluster.hosts.process import ProcessHosts, free_ports
 from cluster.hosts.signals import is_running
+from cluster.java import find_java
 from cluster.kafka import layout
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.nodes import machines
 from cluster.protocol import (

@@ -14,8 +14,8 @@ from benchmarks.kafka_dump import (
     segments_of,
     with_epochs,
 )
+from cluster.java import find_java
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 
 DUMPS = Path(__file__).parent / "data" / "dumps"
 FILES = Path(__file__).parents[1] / "cluster_files" / "data"

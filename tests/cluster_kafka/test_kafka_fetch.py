@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.cache import cache_folder, refused
+from cluster.cache import cache_folder, refused
 from cluster.kafka.fetch import _HASHES as HASHES
 from cluster.kafka.fetch import cached_versions, fetch_kafka
 from cluster.protocol import UserError

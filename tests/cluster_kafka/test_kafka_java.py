@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.java import Java, find_java, spark_java_home
+from cluster.java import Java, find_java, spark_java_home
 from cluster.protocol import UserError
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
+from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.nodes import machines
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import wait_until

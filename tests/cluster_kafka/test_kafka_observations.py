@@ -17,14 +17,13 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from cluster.kafka import rows
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.failures import sentence
 from cluster.kafka.observer import Observer
 from cluster.kafka.rows import Leadership, Moment, QuorumState, ReplicaEnds, RowMaker
 from cluster.kafka.thinning import GROWING_NS, Thinning
 from cluster.kafka.watching import Watch, Write
 from cluster.kafka.wire import WireError
-from cluster.protocol import ClusterError, UserError
+from cluster.protocol import ClusterError, Endpoint, UserError
 from results.record.clock import NS_PER_S, RunClock, wait_until
 from results.record.stream import read_stream
 from results.record.tables import LIVE

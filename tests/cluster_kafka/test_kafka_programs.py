@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
+from cluster.java import Java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 

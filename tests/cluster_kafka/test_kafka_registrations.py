@@ -7,10 +7,10 @@ import pytest
 
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.signals import process_id
+from cluster.java import Java
 from cluster.kafka import cluster as cluster_module
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.paths import RunPaths

@@ -9,8 +9,8 @@ import pytest
 
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.signals import process_id, send_signal
+from cluster.java import find_java
 from cluster.kafka import stacks
-from cluster.kafka.java import find_java
 from cluster.protocol import ProcessId
 from results.record.clock import wait_until
 from tests.machine import needs

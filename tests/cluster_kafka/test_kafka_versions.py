@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kafka_dump import dump_argv
+from cluster.java import Java
 from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
 from cluster.kafka.versions import (
     jars_beside,
     jars_of_tools,

@@ -4,8 +4,8 @@ import pytest
 from kio.static.protocol import RequestPayload
 
 from cluster.kafka.admin import Admin
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.wire import WireError
+from cluster.protocol import Endpoint
 
 _NOWHERE = Endpoint(host="127.0.0.1", broker_port=1, controller_port=1)
 

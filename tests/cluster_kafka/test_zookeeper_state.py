@@ -3,12 +3,11 @@ from collections.abc import Iterable
 import pytest
 
 from cluster.hosts.process import free_ports
-from cluster.kafka.configuration import Endpoint
 from cluster.kafka.questions import new_topics
 from cluster.kafka.znodes import Znode, Znodes
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
-from cluster.protocol import ClusterError
+from cluster.protocol import ClusterError, Endpoint
 
 
 class Remembered(Znodes):

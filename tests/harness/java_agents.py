@@ -4,7 +4,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from cluster.kafka.java import find_java
+from cluster.java import find_java
 
 SOURCES = Path(__file__).parent
 

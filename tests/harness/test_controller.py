@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
-from cluster.kafka.java import Java
+from cluster.java import Java
 from cluster.protocol import UserError
 from harness import doctor
 from harness.doctor import examine_machine, print_findings

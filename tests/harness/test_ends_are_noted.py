@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from cluster.kafka.brokers import Ended
 from cluster.kafka.cluster import KafkaCluster
+from cluster.protocol import Ended
 from harness import arena as arenas
 from harness.arena import Arena
 from harness.interrupt import Interrupts

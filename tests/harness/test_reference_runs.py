@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.protocol import UserError
+from cluster.systems.registry import system_of
 from harness.elsewhere import refuse_elsewhere
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
@@ -128,7 +129,7 @@ def test_what_the_reference_cluster_cannot_do_is_refused(
 ) -> None:
     plan = plan_from({"system": "reference", **values})
     with pytest.raises(UserError, match=sentence):
-        refuse_elsewhere(plan, keep=keep)
+        refuse_elsewhere(plan, system_of(plan), keep=keep)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_what_the_reference_cluster_cannot_do_is_refused(
     [
         ({"bug": "ack-before-commit"}, "take the system reference"),
         ({"system": "reference", "workload": "txn"}, "no transactions"),
-        ({"system": "reference:zookeeper"}, "or reference"),
+        ({"system": "reference:zookeeper"}, "; reference;"),
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(

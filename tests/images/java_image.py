@@ -19,7 +19,7 @@ from pathlib import Path
 
 import docker
 
-from cluster.kafka.java import find_java
+from cluster.java import find_java
 
 REPOSITORY = "logquake-test"
 PROGRAMS = ("sh", "cat", "env", "id", "ls", "mkdir", "rm", "sleep", "setsid", "stat", "touch")

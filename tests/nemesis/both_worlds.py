@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import ClusterError, Hosts
+from cluster.systems.system import Deployment
 from harness.world import world_of
 from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule
@@ -35,7 +35,7 @@ class Ground:
     """
 
     plan: Plan
-    cluster: KafkaCluster
+    cluster: Deployment
     hosts: Hosts
     clock: RunClock
     paths: RunPaths
@@ -110,7 +110,7 @@ def on(where: str, root: Path, work: Callable[[Ground], object], **settings: obj
     world.play(life)
 
 
-def _end(cluster: KafkaCluster) -> None:
+def _end(cluster: Deployment) -> None:
     """Kill who runs: nothing of theirs is looked at."""
     for node in cluster.nodes:
         with suppress(ClusterError):

@@ -22,9 +22,9 @@ from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.agent import start_ticks
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
+from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.protocol import CLIENTS, Ability, CanPartition, ClusterError, HasFiles
 from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json

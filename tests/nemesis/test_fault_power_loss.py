@@ -7,9 +7,9 @@ import pytest
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import ProcessHosts
+from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.protocol import ClusterError
 from nemesis.disk_effects import ReplicaCut
 from nemesis.log_folders import RECOVERY_POINTS

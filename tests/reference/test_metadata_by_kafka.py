@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode
 
 from benchmarks.kafka_dump import dump_argv
 from cluster.files.metadata_names import metadata_record_names
+from cluster.java import find_java
 from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.reference.messages.control import (
     TOPIC_RESOURCE,
     AllocateProducerIdsRequest,

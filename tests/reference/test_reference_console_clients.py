@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from jgo.maven import MavenContext, PythonResolver
 
-from cluster.kafka.cache import cache_folder
+from cluster.cache import cache_folder
+from cluster.java import find_java
 from cluster.kafka.fetch import MAVEN_CENTRAL, REPOSITORY_VARIABLE, Distribution, fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.kafka.storage import java_argv
 from tests.reference.node_processes import NodeProcesses, node_processes
 

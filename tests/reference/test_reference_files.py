@@ -10,8 +10,8 @@ import pytest
 from benchmarks.kafka_dump import dump, read_here
 from cluster.files.batches import read_segment, records
 from cluster.files.checkpoints import leader_epochs, offset_checkpoint, partition_topic_id
+from cluster.java import find_java
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from cluster.reference.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,

@@ -16,6 +16,7 @@ from cluster.reference.process import hosts as hosts_module
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE
 from cluster.reference.process.hosts import CuttingHosts
+from cluster.systems.registry import system_of
 from harness.elsewhere import abilities_for
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
@@ -166,8 +167,8 @@ def test_a_cut_whose_end_the_disk_refuses_is_ended_later(tmp_path: Path) -> None
 
 
 def test_only_nodes_of_the_reference_cluster_cut_by_themselves() -> None:
-    own = abilities_for(plan_from({"system": "reference"}), "process")
+    own = abilities_for(system_of(plan_from({"system": "reference"})), "process")
     assert own[Ability.CUT] == ""
     assert "--hosts namespace" in own[Ability.CUT_CLIENTS]
-    of_kafka = abilities_for(plan_from({}), "process")
+    of_kafka = abilities_for(system_of(plan_from({})), "process")
     assert "no links between them" in of_kafka[Ability.CUT]

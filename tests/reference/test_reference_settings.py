@@ -2,10 +2,10 @@
 
 import pytest
 
-from cluster.protocol import Ability, UserError
+from cluster.protocol import UserError
 from cluster.reference.broker.boot import BootError, listeners_of
 from cluster.reference.settings import Settings, SettingsError, parsed
-from harness.plans import refuse_impossible
+from cluster.systems.registry import system_of
 from results.record.plan import Plan
 
 REFUSED = {
@@ -63,9 +63,9 @@ def test_a_run_is_refused_before_any_node_starts(where: dict[str, dict[str, obje
     values = {"broker": wrong} if "broker" in where else {"node": {"n2": wrong}}
     refused = Plan(system="reference", hosts="process", **values)
     with pytest.raises(UserError, match=r"min\.insync\.replicas cannot be 'none'"):
-        refuse_impossible(refused, abilities=list(Ability))
+        system_of(refused).refuse(keep=False)
     of_kafka = Plan(hosts="process", **values)
-    refuse_impossible(of_kafka, abilities=list(Ability))  # Kafka's are Kafka's to judge.
+    system_of(of_kafka).refuse(keep=False)  # Kafka's are Kafka's to judge.
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:", "127.0.0.1"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from results.environment import collect_environment, read_environment
+from results.environment import Told, collect_environment, read_environment
 from results.record.atomic import StoreError
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
@@ -17,13 +17,17 @@ def test_it_tells_on_what_a_run_ran(tmp_path: Path) -> None:
     paths.root.mkdir(parents=True)
     paths.plan.write_text(dump_plan(plan_from({"hosts": "process"})), encoding="utf-8")
     collect_environment(
-        paths, clock=RunClock(start_ns=42), java="/opt/java", java_version=17, doctor={"nft": "ok"}
+        paths,
+        clock=RunClock(start_ns=42),
+        told=Told(java="/opt/java", java_version="17", brokers={"version": "4.3.1"}),
+        doctor={"nft": "ok"},
     )
     found = read_environment(paths.environment)
     assert found["logquake"] == metadata.version("logquake")
     assert found["python"] == platform.python_version()
     assert found["kernel"] == platform.release()
     assert (found["java"], found["java_version"]) == ("/opt/java", "17")
+    assert found["brokers"] == {"version": "4.3.1"}
     assert (found["system"], found["hosts"]) == ("kafka:4.3.1", "process")
     assert found["clock_start_ns"] == 42
     assert found["doctor"] == {"nft": "ok"}

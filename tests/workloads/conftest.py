@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
+from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
-from cluster.kafka.java import find_java
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic

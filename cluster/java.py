@@ -17,6 +17,8 @@ OLDEST = 17
 SPARKS_MODULE = "jdk.incubator.vector"
 """Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it
 refuses."""
+JAVA_VARIABLE = "LOGQUAKE_JAVA"
+"""Names the Java of brokers; `--java` sets it, for the processes of a run inherit it."""
 VERSION_TIMEOUT_S = 30
 REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
 
@@ -50,6 +52,23 @@ def find_java() -> Java:
         rejected.append(f"{path} is Java {major}" if major else f"{path} does not start")
     found = f"only found that {' and '.join(rejected)}" if rejected else "found none"
     raise UserError(f"Java {OLDEST} or later is needed, but I {found}; {REMEDY}")
+
+
+def brokers_java() -> Java:
+    """Return the Java that brokers run on: the user's own (`--java`), or that of `find_java`.
+
+    Raises:
+        UserError: It does not start, or there is none that is new enough.
+    """
+    own = os.environ.get(JAVA_VARIABLE)
+    if not own:
+        return find_java()
+    path = Path(own).expanduser()
+    program = path / "bin" / "java" if path.is_dir() else path
+    major = _major(program)
+    if major is None:
+        raise UserError(f"--java {own} does not start; name a program java, or its home")
+    return Java(path=program.absolute(), major=major)
 
 
 def spark_java_home(java: Java, cache_dir: Path) -> Path:

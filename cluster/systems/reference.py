@@ -1,0 +1,81 @@
+"""Logquake's own reference cluster, as processes of this machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster.files.properties import properties
+from cluster.hosts.choose import HostKind
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.programs import ReferencePrograms
+from cluster.nodes import machines
+from cluster.protocol import Hosts, UserError
+from cluster.reference.bugs import Bug
+from cluster.reference.process.hosts import CuttingHosts
+from cluster.reference.settings import SettingsError, parsed
+from cluster.systems.system import Say
+from results.environment import Told
+from results.record.declared import Declared
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+
+
+@dataclass(slots=True)
+class ReferenceSystem:
+    """Implements `cluster.systems.system.System`.
+
+    Args:
+        plan: Of the run.
+    """
+
+    plan: Plan
+
+    def refuse(self, *, keep: bool) -> None:
+        """Refuse other machines, keeping, unknown bugs, and settings that nodes refuse."""
+        kind, bug = self.plan.hosts.partition(":")[0], self.plan.bug
+        if kind in {HostKind.DOCKER, HostKind.SSH}:
+            raise UserError(
+                f"the reference cluster runs on this machine's own Python, not on {kind} hosts; use"
+                " --hosts namespace, or process"
+            )
+        if keep:
+            raise UserError("a reference cluster cannot be kept after its run; leave --keep out")
+        if bug is not None and bug not in {*Bug}:
+            raise UserError(f"--bug {bug} is none of {', '.join(Bug)}")
+        for own in ({}, *self.plan.node.values()):
+            try:
+                parsed(properties({**self.plan.broker, **own}))
+            except SettingsError as wrong:
+                raise UserError(str(wrong)) from wrong
+
+    def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
+        """Return the plan: there is nothing that it does not know."""
+        return self.plan
+
+    def prepare(self, say: Say) -> None:
+        """Do nothing: it is this Python."""
+
+    def declared(self) -> Declared:
+        """Return that all can be seen."""
+        return Declared(what=self.plan.system)
+
+    def told(self) -> Told:
+        """Return nothing: it is Logquake's own."""
+        return Told()
+
+    def cuts_by_itself(self, hosts: str) -> bool:
+        """Tell so of hosts where nobody else can: there nodes share an address."""
+        return hosts == HostKind.PROCESS
+
+    def hosts(self, paths: RunPaths) -> Hosts | None:
+        """Return processes that cut their own links; None on other hosts."""
+        if not self.cuts_by_itself(self.plan.hosts):
+            return None
+        return CuttingHosts(machines(self.plan), paths.processes)
+
+    def cluster(self, hosts: Hosts, paths: RunPaths) -> KafkaCluster:
+        """Return its brokers, not started."""
+        return KafkaCluster(self.plan, hosts, programs=ReferencePrograms(), paths=paths)
+
+    def commands(self) -> Mapping[str, str]:
+        """Return none."""
+        return {}

@@ -1,0 +1,27 @@
+"""The systems: one line each."""
+
+from collections.abc import Callable, Mapping
+
+from cluster.protocol import UserError
+from cluster.systems.kafka import KafkaSystem
+from cluster.systems.reference import ReferenceSystem
+from cluster.systems.system import System
+from results.record.plan import Plan
+from results.record.systems import SystemKind
+
+SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
+    SystemKind.KAFKA: KafkaSystem,
+    SystemKind.REFERENCE: ReferenceSystem,
+}
+
+
+def system_of(plan: Plan) -> System:
+    """Return the system that a plan names.
+
+    Raises:
+        UserError: It cannot be played, or its file cannot be read.
+    """
+    kind = plan.named.kind
+    if kind not in SYSTEMS:
+        raise UserError(f"--system {plan.system}: there is no such system yet")
+    return SYSTEMS[kind](plan)

@@ -1,0 +1,107 @@
+"""The names of systems, as a plan's `system` has them. Pure.
+
+| Form | What it is |
+|---|---|
+| `kafka:4.3.1`, `kafka:3.9.1:zookeeper` | a release on Maven Central |
+| `kafka:4.3.1+A.jar,B.jar` | the same with jars of yours in front |
+| `kafka:/path/to/a/kafka` | an unpacked distribution, or a build tree |
+| `reference` | Logquake's own |
+| `attached:FILE.toml` | a cluster that runs already |
+| `command:FILE.toml` | any broker that a command line starts |
+
+`kafka` and `reference` may end with who keeps the metadata: `:combined`.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from results.record.terms import Mode
+
+NEWEST_KAFKA = (4, 3, 1)
+"""A newer one is taken for this one."""
+_MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
+_FORMS = (
+    re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
+    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?)" + _MODE),
+    re.compile(r"reference(?::(?P<mode>combined|controllers))?"),
+    re.compile(r"(?:attached|command):(?P<path>.+)"),
+)
+FORMS = (
+    "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
+    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka; reference;"
+    " attached:FILE.toml, or command:FILE.toml"
+)
+
+
+class SystemKind(StrEnum):
+    """What a system is."""
+
+    KAFKA = "kafka"
+    REFERENCE = "reference"
+    ATTACHED = "attached"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemName:
+    """A system's name, taken apart.
+
+    Attributes:
+        kind: What it is.
+        version: Of a release; empty: the jars, or a file, tell.
+        path: Of a Kafka of yours its folder, of an attached cluster or a command its file.
+        jars: Files that stand before a release's own.
+        mode: Who keeps the metadata; None: as usual.
+    """
+
+    kind: SystemKind
+    version: str = ""
+    path: str = ""
+    jars: tuple[str, ...] = ()
+    mode: Mode | None = None
+
+    @property
+    def is_yours(self) -> bool:
+        """Whether its name leads to files of the user's, which a stranger's plan must not."""
+        return bool(self.path or self.jars)
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether nobody here knows who keeps its metadata, or how."""
+        return self.kind in {SystemKind.ATTACHED, SystemKind.COMMAND}
+
+    @property
+    def text(self) -> str:
+        """As a plan has it."""
+        what = self.version + (f"+{','.join(self.jars)}" if self.jars else "") or self.path
+        return ":".join(filter(None, (self.kind.value, what, self.mode.value if self.mode else "")))
+
+
+@lru_cache
+def system_named(text: str) -> SystemName:
+    """Take a name apart.
+
+    Raises:
+        ValueError: It has none of the forms.
+    """
+    match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
+    if match is None:
+        raise ValueError(FORMS)
+    found = match.groupdict()
+    mode = found.get("mode")
+    return SystemName(
+        kind=SystemKind(text.partition(":")[0]),
+        version=found.get("version") or "",
+        path=found.get("path") or "",
+        jars=tuple(filter(None, (found.get("jars") or "").split(","))),
+        mode=Mode(mode) if mode else None,
+    )
+
+
+def known_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers by which a version's behaviour is known: (4, 3, 1) of `4.4.0-SNAPSHOT`."""
+    told = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = tuple(int(each) for each in told[0].split(".")) if told else NEWEST_KAFKA
+    return min(numbers, NEWEST_KAFKA)
