@@ -70,11 +70,12 @@ def _told(group: Group) -> tuple[Told, ...]:
 
 
 def _returns(group: Group) -> tuple[Return, ...]:
-    brokers, found = frozenset(range(1, group.facts.plan.nodes + 1)), list[Return]()
+    plan, found = group.facts.plan, list[Return]()
+    brokers = frozenset(plan.broker_ids or range(1, plan.nodes + 1))
     left: dict[tuple[str, str, int], dict[int, int]] = {}
     for told in told_isrs(group):
         away = left.setdefault(told.by, {})
-        if len(told.isr) < group.facts.plan.replication:
+        if len(told.isr) < plan.replication:
             away.update(dict.fromkeys(brokers - told.isr, told.seen_ns))
             continue
         found += [
