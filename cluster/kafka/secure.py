@@ -15,12 +15,16 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from kio.serial.errors import SerialError
+from kio.static.protocol import RequestPayload
 
 from cluster.kafka.sasl import MECHANISMS, Sasl, SaslError
-from cluster.kafka.wire import Connection, Dial, WireError
+from cluster.kafka.wire import A, Connection, Dial, WireError
 from cluster.protocol import UserError
 from results.record.clock import stopwatch_s
 
+GREETING_S = 3.0
+"""So long TLS and SASL may take, beside the question: cut short they would begin anew each time."""
 SESSION_SHARE = 0.8
 """A connection is opened anew when so much of the time is over that its broker grants it."""
 
@@ -117,6 +121,22 @@ class SecureConnection(Connection):
         """Close the connection. Idempotent."""
         self._until_s = None
         super().close()
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer; a greeting before it has a limit of its own."""
+        if not self.is_open():
+            self._greet(type(request).__name__)
+        return super().ask(request, answer, timeout_s=timeout_s)
+
+    def _greet(self, what: str) -> None:
+        try:
+            self._connected(stopwatch_s() + GREETING_S)
+        except WireError:
+            self.close()
+            raise
+        except (OSError, SerialError, ValueError) as failure:
+            self.close()
+            raise WireError(f"{self._where} did not answer {what}: {failure}") from failure
 
     def _introduced(self, connected: socket.socket, deadline_s: float) -> socket.socket:
         if self._context is not None:

@@ -90,6 +90,8 @@ class Connection:
         Raises:
             WireError: No whole answer came within the limit.
         """
+        if timeout_s <= 0:  # Nothing was sent: the connection serves the next question.
+            raise WireError(f"{_text(self._place)} has no time left for {type(request).__name__}")
         deadline_s = stopwatch_s() + timeout_s
         try:
             return self._exchanged(self._connected(deadline_s), request, answer, deadline_s)
