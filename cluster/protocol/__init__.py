@@ -40,6 +40,7 @@ from cluster.protocol.links import (
     Quality,
 )
 from cluster.protocol.machines import (
+    OF_SYSTEMS,
     Ability,
     CanAudit,
     CanLimitDisk,
@@ -58,6 +59,7 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "OF_SYSTEMS",
     "Ability",
     "CanAudit",
     "CanExcuse",
