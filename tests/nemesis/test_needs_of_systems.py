@@ -58,14 +58,9 @@ def test_what_a_system_cannot_is_left_out_of_all_with_its_own_sentence(lacking: 
         for family in NEMESIS_KINDS
         if all(lacking in kind.needs for kind in KINDS.values() if kind.family == family)
     ]
-    (*_, last) = gone or [""]
-    assert [each for each in schedule.dropped if each.endswith(f"are left out: {why}")] == (
-        [
-            f"faults of {' and '.join(filter(None, [', '.join(gone[:-1]), last]))} are left out: {why}"
-        ]
-        if gone
-        else []
-    )
+    named = " and ".join(filter(None, [", ".join(gone[:-1]), *gone[-1:]]))
+    told = [f"faults of {named} are left out: {why}"] if gone else []
+    assert [each for each in schedule.dropped if each.endswith(why)] == told
 
 
 def test_what_was_asked_for_and_the_system_cannot_is_refused_with_its_sentence() -> None:
