@@ -199,9 +199,7 @@ def test_a_run_of_all_faults_for_five_minutes_has_every_kind_and_at_least_45() -
         }, seed
 
 
-@pytest.mark.parametrize(
-    "abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, frozenset(Ability)]
-)
+@pytest.mark.parametrize("abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, frozenset(Ability)])
 def test_all_means_whatever_works_here_and_says_what_does_not(
     abilities: frozenset[Ability],
 ) -> None:
