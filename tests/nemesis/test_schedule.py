@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import abilities_of, able, built_for
-from cluster.kafka.configuration import hidden_s
 from cluster.protocol import OF_SYSTEMS, Ability
+from cluster.sessions import hidden_s
 from nemesis.overlaps import LONG, QUICK
 from nemesis.registry import KINDS, START_S, kinds_of, needs_of
 from nemesis.roster import roster_of
