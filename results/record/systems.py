@@ -21,6 +21,8 @@ from results.record.terms import Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
+MODES = "zookeeper, combined, controllers"
+"""Who may keep the metadata, as a system's name ends."""
 _MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
