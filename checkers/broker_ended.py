@@ -92,7 +92,8 @@ def _lives(facts: RunFacts) -> int:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
+    watched = _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
+    return watched or not facts.shows(Sight.ENDS)  # Records of before anybody watched have neither.
 
 
 def _ends(group: Group) -> list[End]:

@@ -437,7 +437,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
-    sees=frozenset({Sight.REPLICA_LOGS, Sight.HIGH_WATERMARKS}),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=announces,

@@ -289,7 +289,7 @@ CHECKER = Checker(
         "replica_states",
         "truncations",
     ),
-    sees=frozenset({Sight.REPLICA_LOGS, Sight.CHECKPOINTS}),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.CHECKPOINTS, Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     applies=_applies,

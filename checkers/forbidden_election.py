@@ -195,7 +195,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership",),
-    sees=frozenset({Sight.METADATA_LOG}),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -283,8 +283,8 @@ class Group:
 
     @property
     def shows_logs(self) -> bool:
-        """Whether its system shows replicas' logs."""
-        return self.facts.shows(Sight.REPLICA_LOGS)
+        """Whether its system shows replicas' logs, and which of them counts: who led last."""
+        return {Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS} <= self.facts.declared.sees
 
     @cached_property
     def _reads_begin(self) -> int:

@@ -111,7 +111,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "replica_records", "replica_states"),
-    sees=frozenset({Sight.METADATA_LOG}),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     scope=Scope.QUORUM,

@@ -427,7 +427,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
-    sees=frozenset({Sight.REPLICA_LOGS}),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

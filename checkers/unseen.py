@@ -253,7 +253,7 @@ UNSEEN_CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "assignments", "leadership", "replica_records",
             "replica_states", "truncations"),
-    sees=frozenset({Sight.REPLICA_LOGS}),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
     check=_check_unseen,
     applies=_applies,
     promise=Promise.STORED,
