@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from checkers.columns import equal, present, select
 from checkers.group import Group
+from results.record.terms import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def isr_returns(group: Group) -> tuple[Return, ...]:
 def _told(group: Group) -> tuple[Told, ...]:
     rows, names = group.table("leadership"), ("source", "observer", "incarnation")
     told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
-    told &= equal(rows, "source", "metadata", "zookeeper")
+    told &= equal(rows, "source", Source.METADATA, Source.ZOOKEEPER)
     wanted = select(rows, told).select([*names, "isr", "asked_ns", "observed_ns"])
     return tuple(
         Told(
@@ -70,12 +71,11 @@ def _told(group: Group) -> tuple[Told, ...]:
 
 
 def _returns(group: Group) -> tuple[Return, ...]:
-    plan, found = group.facts.plan, list[Return]()
-    brokers = frozenset(plan.broker_ids or range(1, plan.nodes + 1))
+    brokers, found = frozenset(group.facts.brokers), list[Return]()
     left: dict[tuple[str, str, int], dict[int, int]] = {}
     for told in told_isrs(group):
         away = left.setdefault(told.by, {})
-        if len(told.isr) < plan.replication:
+        if len(told.isr) < group.facts.plan.replication:
             away.update(dict.fromkeys(brokers - told.isr, told.seen_ns))
             continue
         found += [
