@@ -25,7 +25,7 @@ from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.logs import KafkaLogs
-from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
+from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
     ClusterView,

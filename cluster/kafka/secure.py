@@ -1,4 +1,4 @@
-"""A connection by TLS, with SASL, or with both: what `wire.dialling` is given for a secured cluster.
+"""A connection by TLS, with SASL, or both: `wire.dialling` is given it for a secured cluster.
 
 Settings have librdkafka's names and mean the same: `security.protocol`, `ssl.*`, `sasl.*`.
 """
@@ -45,9 +45,7 @@ def dial_by(settings: Mapping[str, str]) -> Dial:
     context = tls_context(settings) if protocol.endswith("ssl") else None
     sasl = Sasl(settings) if protocol.startswith("sasl") else None
     if sasl is not None and sasl.mechanism not in MECHANISMS:
-        raise UserError(
-            f"sasl.mechanism {sasl.mechanism!r} is none of {', '.join(MECHANISMS)}"
-        )
+        raise UserError(f"sasl.mechanism {sasl.mechanism!r} is none of {', '.join(MECHANISMS)}")
     return lambda host, port: SecureConnection(host, port, context=context, sasl=sasl)
 
 

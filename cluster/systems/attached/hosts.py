@@ -1,6 +1,5 @@
 """The machines of an attached cluster: what their commands can do, and no more."""
 
-import json
 import signal
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +13,8 @@ from cluster.protocol import ClusterError, Command, Disk, Endpoint, Link, Proces
 from cluster.systems.attached.asking import Attached
 from cluster.systems.attached.clean import clean_up, left_of
 from cluster.systems.attached.commands import CommandError, Runner, failed
+from cluster.systems.attached.marker import Marker, write_marker
 from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
-from results.record.atomic import write_atomically
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.runtime import all_of, new_lock
@@ -24,7 +23,8 @@ _BY_SIGNAL = {
     signal.SIGKILL: "kill", signal.SIGTERM: "stop", signal.SIGSTOP: "pause",
     signal.SIGCONT: "resume",
 }  # fmt: skip
-SEGMENT = ".log"
+SEGMENT, IDENTITY = ".log", "partition.metadata"
+"""What of a partition's folder is kept: its records, and which topic it is of."""
 
 
 class AttachedHosts:
@@ -59,12 +59,12 @@ class AttachedHosts:
         places = self.places()
         if missing := [node for node in self._nodes if node not in places]:
             raise ClusterError(f"{', '.join(missing)} of the attached cluster is not registered")
-        marker = {
-            "file": str(self.attached.path),
-            "prefix": self._prefix,
-            "endpoints": {node: [at.host, at.broker_port] for node, at in places.items()},
-        }
-        write_atomically(self._paths.attached, json.dumps(marker) + "\n")
+        marker = Marker(
+            file=str(self.attached.path),
+            prefix=self._prefix,
+            endpoints={node: (at.host, at.broker_port) for node, at in places.items()},
+        )
+        write_marker(self._paths.attached, marker)
 
     def places(self) -> Mapping[str, Endpoint]:
         """Return where the brokers listen; they are asked once."""
@@ -142,7 +142,7 @@ class AttachedHosts:
         """Do nothing: the node has all it needs."""
 
     def fetch(self, node: str) -> None:
-        """Bring the segments of the run's own partitions here, and nothing else of the node.
+        """Bring the logs of the run's own partitions here, and nothing else of the node.
 
         Raises:
             ClusterError: The command fails, or does not print a tar.
@@ -261,7 +261,8 @@ class AttachedHosts:
     def _keep(self, tar: tarfile.TarFile, folder: Path) -> None:
         for member in tar:
             path = PurePosixPath(member.name)
-            ours = path.parent.name.startswith(self._prefix) and path.suffix == SEGMENT
+            wanted = path.suffix == SEGMENT or path.name == IDENTITY
+            ours = wanted and path.parent.name.startswith(self._prefix)
             content = tar.extractfile(member) if ours and member.isfile() else None
             if content is not None:
                 there = folder / path.parent.name / path.name

@@ -104,9 +104,8 @@ class _Mending:
         except UserError as silent:
             self.failed.append(str(silent))
             return
-        others = [
-            name for name in names if name.startswith(PREFIX) and not name.startswith((*known, "-"))
-        ]
+        ours = (name for name in names if name.startswith(PREFIX))
+        others = [name for name in ours if not any(map(name.startswith, known))]
         if others:
             self.failed.append(
                 f"{others[0]} is of a run that this store does not know: left alone; name its store"
