@@ -213,7 +213,7 @@ class Lab:
             "rules": [
                 _do("ip", "netns", "exec", f"stg{n}", "nft", "list", "ruleset") for n in NODES
             ],
-            "processes": [self.node(n, "status").split()[0][:1] for n in NODES],
+            "processes": [self.node(n, "status")[:1] in "SRD" for n in NODES],
             "folders": [
                 sorted(
                     it.name for it in self._data(n).iterdir() if it.is_dir() and it.name[0] != "_"
