@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from harness.cli.options import ENGINE, STORE
+from harness.cli.options import ENGINE, JAVA, STORE
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
@@ -123,6 +123,7 @@ class _Player:
 @click.option("--hosts", default=None, help="Of a run by ssh, said again: ssh:HOSTS.toml.")
 @click.option("--image", default=None, help="Of a run in containers, said again.")
 @click.option("--clients", default=None, help="Of a run with settings of yours, said again.")
+@JAVA
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
 @STORE
 @ENGINE
