@@ -7,6 +7,7 @@ from tests.held import modules_with
 
 _MODULES = (
     "clients",
+    "clients_only",
     "disks",
     "elections",
     "ends",
