@@ -8,6 +8,7 @@ from tests.held import modules_with
 _MODULES = (
     "clients",
     "clients_only",
+    "declarations",
     "disks",
     "elections",
     "ends",
