@@ -23,6 +23,8 @@ NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
 VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
 """What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
+MODES = ", ".join(KNOWN_MODES)
+"""Who may keep the metadata, as a system's name ends."""
 _MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
