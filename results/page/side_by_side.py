@@ -18,6 +18,7 @@ from results.repeats import RANGE, Rate
 from results.signature import deciding_anomalies
 from results.verdict_json import read_verdict
 from results.wording.headline import Headline, counting, headline, ranked_anomalies
+from results.wording.naming import names_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,10 @@ class _Cell:
     verdict: Verdict | None
     head: Headline
     href: str
+
+    def names(self, sentence: str) -> str:
+        """Return a sentence with ops and values by their names."""
+        return names_of(self.run.paths)(sentence) if self.run.paths else sentence
 
     @property
     def anomalies(self) -> list[tuple[str, int]]:
