@@ -12,6 +12,7 @@ from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.log_files import Logging, logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.versions import LAST_WITH_LOG4J1
 from cluster.nodes import node_id
 from cluster.protocol import UserError
 from cluster.reference.process.formatting import format_log_dirs
@@ -109,7 +110,10 @@ class KafkaPrograms:
         )
 
     def _logging(self, folder: Path) -> Logging:
-        return logging_to(folder, node_files(self.plan.mode), self.plan.version_numbers)
+        numbers = self.plan.version_numbers
+        if any(jar.name.startswith("reload4j-") for jar in self.distribution.classpath):
+            numbers = min(numbers, LAST_WITH_LOG4J1)  # Snapshots of 4.0 had it for a while.
+        return logging_to(folder, node_files(self.plan.mode), numbers)
 
 
 class ReferencePrograms:
@@ -134,14 +138,3 @@ class ReferencePrograms:
         del java
         # -P: the node's folder, where it runs, has no modules.
         return [sys.executable, "-P", "-m", "cluster.reference.process", str(folder / SETTINGS)]
-
-
-def programs_of(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
-    """Return what servers are: never another system than the one that the record will name."""
-    if plan.is_reference and distribution is None and java is None:
-        return ReferencePrograms()
-    if plan.is_reference or distribution is None or java is None:
-        given = [name for name, it in (("a Kafka", distribution), ("a Java", java)) if it]
-        needs = "neither a Kafka nor a Java" if plan.is_reference else "both a Kafka and a Java"
-        raise ValueError(f"{plan.system} takes {needs}; given: {', '.join(given) or 'nothing'}")
-    return KafkaPrograms(plan, distribution, java)

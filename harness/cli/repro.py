@@ -358,7 +358,7 @@ def _asked_for(
         wanted = replace(
             wanted, title=f"{wanted.title} (as on {stored.system}; played on {plan.system})"
         )
-    plan = said_again(plan, said, run_id=paths.run_id)
+    plan = said_again(plan, {**said, "system": system}, run_id=paths.run_id)
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
     # What was built in a folder of the user's may be another Kafka by now.

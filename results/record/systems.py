@@ -21,16 +21,19 @@ from results.record.terms import Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
+VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
+"""What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
 _MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
-    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?)" + _MODE),
+    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?|\.{1,2}|~)" + _MODE),
     re.compile(r"reference(?::(?P<mode>combined|controllers))?"),
     re.compile(r"(?:attached|command):(?P<path>.+)"),
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka; reference;"
+    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or jars of"
+    " yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
     " attached:FILE.toml, or command:FILE.toml"
 )
 

@@ -38,7 +38,7 @@ def test_what_a_strangers_plan_reaches_beyond_its_run_is_said_again_or_refused(
     plan = strangers(tmp_path / "plan.toml", tomli_w.dumps(values))
     command = ["run", str(plan), "--dry-run"]
     assert exit_code(command) == BAD_ARGUMENTS
-    assert f"its {key} reach beyond the run; if you mean them, say so: --{key}" in (
+    assert f"by its {key} it reaches beyond the run; if you mean that, say so: --{key}" in (
         capfd.readouterr().err.replace("\n", " ")
     )
     exit_code([*command, f"--{key}", values[key]])
@@ -66,7 +66,7 @@ def test_repro_has_what_a_run_reaches_beyond_it_said_again(
     values: dict[str, str], key: str
 ) -> None:
     plan = plan_from(dict(values))
-    with pytest.raises(PlanError, match=f"of log/7 can be a stranger's, and its {key} reach"):
+    with pytest.raises(PlanError, match=f"of log/7 can be a stranger's, and by its {key} it"):
         said_again(plan, {"hosts": None, "image": None, "clients": None}, run_id="log/7")
     assert said_again(plan, {key: values[key]}, run_id="log/7") == plan
     other = {"hosts": "ssh:/mine.toml", "image": "mine", "clients": "mine"}[key]
@@ -98,7 +98,7 @@ def test_a_strangers_suite_reaches_nothing_beyond_its_runs(
 ) -> None:
     text = tomli_w.dumps({"name": "s", "budget": "30m", "entries": [{"name": "e", "plan": values}]})
     suite = strangers(tmp_path / "suite.toml", text)
-    with pytest.raises(SuiteError, match=f"the {key} .* of its entry e#1 reach beyond"):
+    with pytest.raises(SuiteError, match=f"by the {key} .* its entry e#1 reaches beyond"):
         suite_named(suite)
     suite.chmod(0o644)
     assert suite_named(suite).name == "s"
