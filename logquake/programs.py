@@ -48,8 +48,8 @@ def run(
             defaults of `logquake init`; without a seed there is a new one.
         store: The folder of runs; made if it is not there.
         changes: Keys of the plan that win over it, as options of the command line do. What reaches
-            beyond the run in a file that others may have written (`hosts`, `image`, `clients`)
-            counts only if it stands here.
+            beyond the run in a file that others may have written (`hosts`, `image`, `clients`, a
+            `system` with files of its own) counts only if it stands here.
         engine: `spark`, `local`; None: Spark where there is a Java, local elsewhere and for the
             reference cluster. Spark sets `JAVA_HOME` of this process.
         spark_master: A Spark cluster instead of this machine.
