@@ -213,6 +213,8 @@ def repro(  # noqa: PLR0913 - the options of a command
     said = {"hosts": hosts, "image": image, "clients": clients}
     if bisect and len(systems) > 1:
         raise click.UsageError("--bisect plays on one --system")
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.UsageError(f"--page {page}: there is no folder {page.parent}; make it first")
     asked = [
         _asked_for(name, given, said, system=system, store=store, bisect=bisect)
         for system in systems or (None,)

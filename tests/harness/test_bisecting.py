@@ -134,6 +134,7 @@ def bisect(store: Path, *words: str) -> int:
         (["--system", "kafka:4.3.1+{empty}/none.jar"], (254, "none.jar is not there")),
         (["--system", "nonsense"], (254, "system cannot be 'nonsense'")),
         (["--system", "reference", "--system", "kafka:4.3.1"], (254, "one --system")),
+        (["--page", "nowhere/page.html"], (254, "there is no folder nowhere")),
         (["--rule", "leader-epoch"], (254, "a stored run has its plan")),
     ],
 )
