@@ -59,10 +59,10 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
     last = tally.repeats[-1]
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: it ends the bisection"
+    if not last.started:  # Whatever its record shows, it is not the failure of a run that did.
+        return BISECT_SKIP, f"skip: the build does not start ({_why(last)})"
     if not last.differs:
         return BISECT_BAD, f"bad: {last.run_id} failed in that way"
-    if not last.started:
-        return BISECT_SKIP, f"skip: the build does not start ({_why(last)})"
     if len(tally.repeats) < tally.times:
         return None
     said = [each for each in tally.counted if is_conclusive(each, tally)]
@@ -80,4 +80,4 @@ def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
 
 
 def _why(repeat: Repeat) -> str:
-    return "; ".join(repeat.differs) if repeat.run_id is None else f"see {repeat.run_id}"
+    return f"see {repeat.run_id}" if repeat.run_id else "; ".join(repeat.differs)

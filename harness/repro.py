@@ -164,9 +164,10 @@ class Tally:
             return ["no run was played to its end"]
         said = [f"{Rate(times=self.same, of=of).words} came out the same way: {self.wanted.title}"]
         kinds = sorted(self.wanted.kinds)
+        where = f" on {self.system}" if self.system else ""
         return (
             said
-            + [f"{Rate(times=self.again(kind), of=of).words} had {kind}" for kind in kinds]
+            + [f"{Rate(times=self.again(kind), of=of).words} had {kind}{where}" for kind in kinds]
             + [RANGE]
         )
 

@@ -53,6 +53,7 @@ OTHER, IN_PART = run_of("invalid", "unseen"), run_of("invalid", "lost-write")
         ([UNKNOWN, GOOD, GOOD], 3, 125),
         ([GOOD, IN_PART], 2, 125),
         ([run_of("unknown", started=False)], 3, 125),
+        ([run_of("invalid", "lost-write", differs=False, started=False)], 3, 125),
         ([GOOD, run_of("invalid", interrupted=True)], 2, 130),
         # Ctrl-C ended it before it could be whole: it counts for nothing, whatever it found.
         ([run_of("invalid", "lost-write", differs=True, interrupted=True)], 2, 130),
