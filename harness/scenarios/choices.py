@@ -217,8 +217,8 @@ def refuse_another_story(plan: Plan) -> None:
     rule = told.broker.get(_RULE)
     if rule is not None and plan.broker.get(_RULE) != rule:
         raise PlanError(
-            f"the brokers' {_RULE} cannot be {plan.broker[_RULE]}: the rule of {plan.name} is"
-            f" {rule}; choose another one by --rule"
+            f"the brokers' {_RULE} cannot be {plan.broker.get(_RULE, 'unset')}: the rule of"
+            f" {plan.name} is {rule}; choose another one by --rule"
         )
 
 
