@@ -86,7 +86,7 @@ class Patch(BaseModel):
             UserError: What is needed cannot be fetched.
         """
         made = folder / f"{self.name}-{self.digest}"
-        if not any(made.rglob("*.class")):
+        if not made.is_dir():
             compiled({self.source: self.applied()}, made)
         return made
 
