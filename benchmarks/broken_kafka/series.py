@@ -72,6 +72,7 @@ class Line(BaseModel):
         verdict: `valid`, `unknown`, `invalid` or `none`.
         anomalies: Their names, as a reader should see them.
         sentence: What the verdict says first.
+        cause: How its first example came about, as the verdict has it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,6 +92,7 @@ class Line(BaseModel):
     verdict: str = NONE
     anomalies: tuple[str, ...] = ()
     sentence: str = ""
+    cause: str = ""
 
     @property
     def found(self) -> bool:
@@ -192,7 +194,7 @@ def _found(paths: RunPaths) -> dict[str, object]:
     names = [*([first[0]] if first else []), *(verdict.ranked if verdict else ())]
     return {
         "verdict": str(row.verdict), "anomalies": tuple(dict.fromkeys(names)),
-        "sentence": row.sentence,
+        "sentence": row.sentence, "cause": row.cause or row.witness,
     }  # fmt: skip
 
 
