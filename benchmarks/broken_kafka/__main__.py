@@ -3,10 +3,11 @@
     python -m benchmarks.broken_kafka                          # begins, or goes on where it was
     python -m benchmarks.broken_kafka --only ack-at-append --only unpatched/3
     python -m benchmarks.broken_kafka --only ack-at-append/2 --again
+    python -m benchmarks.broken_kafka --unknown                # plays again what told nothing
     python -m benchmarks.broken_kafka --judge                  # judges kept runs again
     python -m benchmarks.broken_kafka --list | --table
 
-Each patch of `benchmarks/broken_kafka/patches/` is compiled against Kafka 4.3.1 and played on three
+Each patch of `benchmarks/broken_kafka/edits/` is compiled against Kafka 4.3.1 and played on three
 seeds, with the ordinary plan of its area (`benchmarks.broken_kafka.patches.PLANS`). Kafka as it is
 is played on ten. A run is kept in the store, and is a line in `docs/night/broken-kafka.jsonl` once
 it is judged. A run that has a line for its patch as it is now is not played again. A kill loses the
@@ -24,6 +25,7 @@ from pathlib import Path
 from benchmarks.broken_kafka.compiling import DoesNotCompileError
 from benchmarks.broken_kafka.patches import DoesNotApplyError, load_patches
 from benchmarks.broken_kafka.series import (
+    NONE,
     RESULTS,
     UNPATCHED,
     Line,
@@ -68,12 +70,16 @@ def _do(series: Series, step: Step, options: argparse.Namespace) -> None:
     line = last_lines(series.results).get((step.name, step.seed, step.digest))
     if options.judge:
         again = series.judge_again(line) if line else None
-    elif line is None or options.again:
+    elif line is None or options.again or (options.unknown and _tells_nothing(line)):
         again = series.play(step)
     else:
         return
     if again is not None:
         print(f"{step.name}/{step.seed}: {_words(again)}, {again.took_s:.0f} s", flush=True)
+
+
+def _tells_nothing(line: Line) -> bool:
+    return line.verdict in {NONE, Validity.UNKNOWN}
 
 
 def _words(line: Line | None) -> str:
@@ -112,6 +118,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
     add("--page", type=Path, default=PAGE, help=argparse.SUPPRESS)
     add("--again", action="store_true", help="play runs that have a line, too")
+    add("--unknown", action="store_true", help="play runs again that came to no verdict")
     add("--judge", action="store_true", help="judge kept runs again, and play none")
     add("--list", action="store_true", help="print the runs and their verdicts, and play none")
     add("--table", action="store_true", help="write the table, and play none")

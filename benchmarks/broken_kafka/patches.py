@@ -1,4 +1,4 @@
-"""The patches: `patches/NAME.toml` has one edit of one class of Kafka 4.3.1, and what it breaks."""
+"""The patches: `edits/NAME.toml` has one edit of one class of Kafka 4.3.1, and what it breaks."""
 
 import hashlib
 import tomllib
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from benchmarks.broken_kafka.compiling import compiled, source_of
 from checkers.protocol import Promise
 
-FOLDER = Path(__file__).with_name("patches")
+FOLDER = Path(__file__).with_name("edits")
 PLANS: Mapping[str, tuple[str, ...]] = {
     "log": ("--time-limit", "40"),
     "txn": ("--workload", "txn", "--time-limit", "40"),
