@@ -45,9 +45,7 @@ from confluent_kafka.cimpl import NewTopic
 from psutil import Process
 
 from cluster.hosts.process import ProcessHosts
-from cluster.java import find_java
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import fetch_kafka
+from cluster.systems.registry import system_of
 from results.record.clock import NS_PER_S, RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -293,10 +291,9 @@ def brokers(plan: Plan, bootstrap: str | None, scratch: Path) -> Iterator[str]:
     hosts = ProcessHosts(nodes, paths.processes)
     hosts.up()
     try:
-        distribution = fetch_kafka(plan.kafka_version, progress=print)
-        cluster = KafkaCluster(
-            plan, hosts, distribution=distribution, java=find_java(), paths=paths
-        )
+        system = system_of(plan)
+        system.prepare(print)
+        cluster = system.cluster(hosts, paths)
         cluster.start()
         yield cluster.bootstrap()
         cluster.close()

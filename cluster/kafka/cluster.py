@@ -7,7 +7,6 @@ from pathlib import Path
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 
-from cluster.java import Java
 from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.broker_clock import clock_error_s
@@ -15,12 +14,11 @@ from cluster.kafka.brokers import BrokerProcesses
 from cluster.kafka.collect import collect
 from cluster.kafka.configuration import session_timeout_s
 from cluster.kafka.failures import sentence
-from cluster.kafka.fetch import Distribution
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.observer import Observer
 from cluster.kafka.orders import ORDER_TIMEOUT_S
-from cluster.kafka.programs import Programs, programs_of
+from cluster.kafka.programs import Programs
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
 from cluster.kafka.wire import WireError
@@ -59,13 +57,8 @@ class KafkaCluster:
     Args:
         plan: What decides the run.
         hosts: They are up already, one machine for each of `cluster.nodes.machines`.
-        distribution: The Kafka to run; None if the plan's system is the reference cluster.
-        java: The Java to run it with; None, too.
-        programs: What the servers are; None: Kafka, or the reference cluster's processes.
+        programs: What the servers are.
         paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
-
-    Raises:
-        ValueError: The plan's system is another one than what was given to run.
 
     Attributes:
         nodes: The brokers.
@@ -76,18 +69,8 @@ class KafkaCluster:
         endpoints: Where brokers and controllers of their own listen.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        hosts: Hosts,
-        *,
-        distribution: Distribution | None = None,
-        java: Java | None = None,
-        programs: Programs | None = None,
-        paths: RunPaths,
-    ) -> None:
+    def __init__(self, plan: Plan, hosts: Hosts, *, programs: Programs, paths: RunPaths) -> None:
         self._plan = plan
-        programs = programs or programs_of(plan, distribution, java)
         self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers

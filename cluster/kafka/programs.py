@@ -134,14 +134,3 @@ class ReferencePrograms:
         del java
         # -P: the node's folder, where it runs, has no modules.
         return [sys.executable, "-P", "-m", "cluster.reference.process", str(folder / SETTINGS)]
-
-
-def programs_of(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
-    """Return what servers are: never another system than the one that the record will name."""
-    if plan.is_reference and distribution is None and java is None:
-        return ReferencePrograms()
-    if plan.is_reference or distribution is None or java is None:
-        given = [name for name, it in (("a Kafka", distribution), ("a Java", java)) if it]
-        needs = "neither a Kafka nor a Java" if plan.is_reference else "both a Kafka and a Java"
-        raise ValueError(f"{plan.system} takes {needs}; given: {', '.join(given) or 'nothing'}")
-    return KafkaPrograms(plan, distribution, java)

@@ -10,11 +10,9 @@ from confluent_kafka import Producer
 
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.signals import is_stopped
-from cluster.java import find_java
 from cluster.kafka.asking import Answer, Asker, Belief, QuorumBelief, ReplicaAnswer
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.dialects import UnknownQuestionError
-from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
@@ -26,6 +24,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.stream import read_stream
 from results.record.topics import CreatedTopic
+from tests.brokers import brokers_of
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
@@ -55,8 +54,7 @@ def paths(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 def cluster(plan: Plan, paths: RunPaths) -> Iterator[KafkaCluster]:
     hosts = ProcessHosts(machines(plan), paths.processes)
     hosts.up()
-    distribution = fetch_kafka(plan.kafka_version, progress=print)
-    cluster = KafkaCluster(plan, hosts, distribution=distribution, java=find_java(), paths=paths)
+    cluster = brokers_of(plan, hosts, paths)
     try:
         cluster.start()
         yield cluster

@@ -13,11 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from cluster.hosts.process import ProcessHosts, free_ports
 from cluster.hosts.signals import is_running
-from cluster.java import find_java
 from cluster.kafka import layout
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
-from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.observer import Observer
 from cluster.nodes import machines
 from cluster.protocol import (
@@ -34,6 +32,7 @@ from results.record.plan import Plan
 from results.record.stream import read_stream
 from results.record.terms import Mode
 from results.record.topics import CreatedTopic
+from tests.brokers import brokers_of
 
 pytestmark = pytest.mark.kafka
 
@@ -47,9 +46,7 @@ def make_cluster(plan: Plan, root: Path) -> tuple[KafkaCluster, ProcessHosts]:
     paths.live.mkdir(parents=True)
     hosts = ProcessHosts(machines(plan), paths.processes)
     hosts.up()
-    distribution = fetch_kafka(plan.kafka_version, progress=print)
-    cluster = KafkaCluster(plan, hosts, distribution=distribution, java=find_java(), paths=paths)
-    return cluster, hosts
+    return brokers_of(plan, hosts, paths), hosts
 
 
 @pytest.fixture(scope="module")

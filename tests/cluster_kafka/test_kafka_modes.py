@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
-from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
-from cluster.kafka.fetch import fetch_kafka
 from cluster.nodes import machines
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.brokers import brokers_of
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
@@ -27,9 +26,7 @@ def make_cluster(plan: Plan, root: Path) -> tuple[KafkaCluster, ProcessHosts]:
     paths.live.mkdir(parents=True)
     hosts = ProcessHosts(machines(plan), paths.processes)
     hosts.up()
-    distribution = fetch_kafka(plan.kafka_version, progress=print)
-    cluster = KafkaCluster(plan, hosts, distribution=distribution, java=find_java(), paths=paths)
-    return cluster, hosts
+    return brokers_of(plan, hosts, paths), hosts
 
 
 @pytest.fixture(scope="module")

@@ -1,34 +1,41 @@
-"""Which servers a cluster runs: those of its plan's system, or none."""
+"""Which servers a cluster runs: those of its plan's system, and no others."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cluster.hosts.process import ProcessHosts
-from cluster.java import Java
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import Distribution
+from cluster.systems.registry import system_of
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.brokers import brokers_of
 
-KAFKA = Distribution(version="4.3.1", classpath=())
-JAVA = Java(path=Path("java"), major=17)
+NODES = ["n1", "n2", "n3"]
 
 
-@pytest.mark.parametrize(
-    ("system", "given", "takes"),
-    [
-        ("kafka:4.3.1", (None, None), "both a Kafka and a Java; given: nothing"),
-        ("kafka:4.3.1", (KAFKA, None), "both a Kafka and a Java; given: a Kafka"),
-        ("kafka:4.3.1", (None, JAVA), "both a Kafka and a Java; given: a Java"),
-        ("reference", (KAFKA, JAVA), "neither a Kafka nor a Java; given: a Kafka, a Java"),
-        ("reference", (None, JAVA), "neither a Kafka nor a Java; given: a Java"),
-    ],
-)
-def test_a_cluster_is_never_another_one_than_its_plan_says(
-    system: str, given: tuple[Distribution | None, Java | None], takes: str, tmp_path: Path
-) -> None:
-    paths, (kafka, java) = RunPaths(tmp_path), given
-    hosts = ProcessHosts(["n1", "n2", "n3"], paths.processes)
-    with pytest.raises(ValueError, match=f"^{system} takes {takes}$"):
-        KafkaCluster(Plan(system=system), hosts, distribution=kafka, java=java, paths=paths)
+def started(system: str, root: Path) -> Sequence[str]:
+    """Return the command line of a node of a plan's system."""
+    paths = RunPaths(root)
+    cluster = brokers_of(Plan(system=system), ProcessHosts(NODES, paths.processes), paths)
+    return cluster._layout.command("n1").argv
+
+
+@pytest.mark.kafka
+def test_the_servers_of_kafka_are_its_jars(tmp_path: Path) -> None:
+    argv = started("kafka:4.3.1", tmp_path)
+    assert "kafka.Kafka" in argv
+    assert "kafka-clients-4.3.1.jar" in " ".join(argv)
+
+
+def test_the_servers_of_the_reference_cluster_are_its_own(tmp_path: Path) -> None:
+    argv = started("reference", tmp_path)
+    assert "cluster.reference.process" in argv
+    assert "kafka.Kafka" not in argv
+
+
+def test_nothing_is_started_that_was_not_prepared(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    hosts = ProcessHosts(NODES, paths.processes)
+    with pytest.raises(AssertionError, match="`prepare` was not called"):
+        system_of(Plan()).cluster(hosts, paths)

@@ -11,6 +11,7 @@ from cluster.java import Java
 from cluster.kafka import cluster as cluster_module
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import Distribution
+from cluster.kafka.programs import KafkaPrograms
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.paths import RunPaths
@@ -60,13 +61,10 @@ class Told(ZooKeeperAdmin):
 
 def cluster_of(words: list[bool | None], root: Path) -> tuple[KafkaCluster, Remembering, Told]:
     hosts, admin = Remembering(), Told(words)
-    cluster = KafkaCluster(
-        PLAN,
-        hosts,
-        distribution=Distribution(version="2.8.2", classpath=()),
-        java=Java(path=Path("java"), major=17),
-        paths=RunPaths(root),
+    programs = KafkaPrograms(
+        PLAN, Distribution(version="2.8.2", classpath=()), Java(path=Path("java"), major=17)
     )
+    cluster = KafkaCluster(PLAN, hosts, programs=programs, paths=RunPaths(root))
     cluster._admin.close()
     cluster._admin = admin
     return cluster, hosts, admin

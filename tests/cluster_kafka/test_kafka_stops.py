@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
-from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import ClusterError
 from results.record.clock import pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.brokers import brokers_of
 
 
 def test_a_broker_that_cannot_be_stopped_ends_the_stop_when_the_others_have_stopped(
@@ -17,7 +17,7 @@ def test_a_broker_that_cannot_be_stopped_ends_the_stop_when_the_others_have_stop
 ) -> None:
     paths, stopped = RunPaths(tmp_path), list[str]()
     hosts = ProcessHosts(["n1", "n2", "n3"], paths.processes)
-    cluster = KafkaCluster(Plan(system="reference"), hosts, paths=paths)
+    cluster = brokers_of(Plan(system="reference"), hosts, paths)
 
     def stop_node(node: str, _timeout_s: float) -> bool:
         if node == "n1":

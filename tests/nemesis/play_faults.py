@@ -22,9 +22,7 @@ from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.agent import start_ticks
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
-from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import fetch_kafka
 from cluster.protocol import CLIENTS, Ability, CanPartition, ClusterError, HasFiles
 from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
@@ -43,6 +41,7 @@ from results.record.clock import (
 from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
+from tests.brokers import brokers_of
 from tests.machine import tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.play_in_namespaces import Sleepers
@@ -338,13 +337,7 @@ class Room:
             nemesis=("clock",) if Ability.CLOCK in able(self._why_not) else (),
             disk_mb=DISK_MB if self.kind == "namespace" else None,
         )
-        return KafkaCluster(
-            self.plan,
-            self.hosts,
-            distribution=fetch_kafka(self.plan.kafka_version, progress=lambda _: None),
-            java=find_java(),
-            paths=self.paths,
-        )
+        return brokers_of(self.plan, self.hosts, self.paths)
 
     def _begin_story(self) -> None:
         cluster = self.cluster

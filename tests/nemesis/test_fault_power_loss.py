@@ -7,9 +7,6 @@ import pytest
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import ProcessHosts
-from cluster.java import find_java
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import fetch_kafka
 from cluster.protocol import ClusterError
 from nemesis.disk_effects import ReplicaCut
 from nemesis.log_folders import RECOVERY_POINTS
@@ -19,6 +16,7 @@ from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.brokers import brokers_of
 from tests.nemesis.conftest import World
 from workloads.scripted import Script
 
@@ -187,13 +185,7 @@ def test_a_real_broker_loses_what_it_had_not_flushed_and_nothing_that_it_had(
     hosts = ProcessHosts(["n1"], paths.processes)
     hosts.up()
     try:
-        cluster = KafkaCluster(
-            plan,
-            hosts,
-            distribution=fetch_kafka(plan.kafka_version, progress=print),
-            java=find_java(),
-            paths=paths,
-        )
+        cluster = brokers_of(plan, hosts, paths)
         cluster.start()
         (topic,) = cluster.create_topics(["story"], partitions=1, replication=1)
         script = Script(plan, topic, cluster.bootstrap(), clock=clock, live=paths.live)

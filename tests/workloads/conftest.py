@@ -4,12 +4,11 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.process import ProcessHosts
-from cluster.java import find_java
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.fetch import fetch_kafka
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
+from tests.brokers import brokers_of
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +27,7 @@ def one_broker(broker_paths: RunPaths) -> Iterator[KafkaCluster]:
     hosts = ProcessHosts(["n1"], paths.processes)
     hosts.up()
     try:
-        distribution = fetch_kafka(plan.kafka_version, progress=lambda _words: None)
-        cluster = KafkaCluster(
-            plan, hosts, distribution=distribution, java=find_java(), paths=paths
-        )
+        cluster = brokers_of(plan, hosts, paths)
         try:
             cluster.start()
             yield cluster

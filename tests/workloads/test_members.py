@@ -18,6 +18,7 @@ from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.terms import AssignmentKind, GroupAct, Outcome
+from tests.brokers import brokers_of
 from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer
 from workloads.member import GroupClient, GroupMember
@@ -137,7 +138,7 @@ def reference_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealLab]
     hosts = ProcessHosts(["n1"], paths.processes)
     hosts.up()
     try:
-        cluster = KafkaCluster(plan_of(system="reference"), hosts, paths=paths)
+        cluster = brokers_of(plan_of(system="reference"), hosts, paths)
         cluster.start()
         yield RealLab(cluster)
         cluster.close()
