@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cluster.kafka.fetch import cached_versions
 from cluster.logs import KafkaLogs
 from cluster.protocol import Logs, UserError
+from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.kafka import KafkaSystem
 from cluster.systems.reference import ReferenceSystem
 from cluster.systems.system import System
@@ -14,6 +15,7 @@ from results.record.systems import SystemKind
 SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.KAFKA: KafkaSystem,
     SystemKind.REFERENCE: ReferenceSystem,
+    SystemKind.ATTACHED: AttachedSystem,
 }
 LOGS: Logs = KafkaLogs()
 """How files are read of runs whose system is not at hand: so far all write the same."""

@@ -34,8 +34,8 @@ _FORMS = (
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or jars of"
-    " yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or"
+    " jars of yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
     " attached:FILE.toml, or command:FILE.toml"
 )
 
