@@ -13,16 +13,17 @@ TEMPORARY = "tmp"
 BULK = frozenset({".index", ".timeindex", ".txnindex", ".snapshot", ".lock"})
 
 
-def collect(folder: Path) -> int:
+def collect(folder: Path, *, kafkas: bool = True) -> int:
     """Remove what the record does not need from a node's folder. Idempotent.
 
     Args:
         folder: `nodes/<node>`; its broker has ended.
+        kafkas: Whether its data are in Kafka's files, whose names say which can be made again.
 
     Returns:
         How many files were removed.
     """
-    bulk = [file for file in (folder / "data").rglob("*") if _is_bulk(file)]
+    bulk = [file for file in (folder / "data").rglob("*") if kafkas and _is_bulk(file)]
     bulk += [file for file in (folder / TEMPORARY).rglob("*") if file.is_file()]
     for file in bulk:
         file.unlink(missing_ok=True)

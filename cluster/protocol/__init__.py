@@ -25,6 +25,7 @@ from cluster.protocol.brokers import (
     PartitionState,
     PartitionSummary,
     ReadsAllAtStart,
+    SharesProcesses,
     Summary,
 )
 from cluster.protocol.errors import (
@@ -94,6 +95,7 @@ __all__ = [
     "ProcessId",
     "Quality",
     "ReadsAllAtStart",
+    "SharesProcesses",
     "Summary",
     "TellsRoom",
     "UserError",

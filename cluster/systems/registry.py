@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from cluster.protocol import UserError
+from cluster.systems.command import CommandSystem
 from cluster.systems.kafka import KafkaSystem
 from cluster.systems.reference import ReferenceSystem
 from cluster.systems.system import System
@@ -12,6 +13,7 @@ from results.record.systems import SystemKind
 SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.KAFKA: KafkaSystem,
     SystemKind.REFERENCE: ReferenceSystem,
+    SystemKind.COMMAND: CommandSystem,
 }
 
 
