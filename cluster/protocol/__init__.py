@@ -41,6 +41,7 @@ from cluster.protocol.links import (
     Quality,
 )
 from cluster.protocol.machines import (
+    OF_SYSTEMS,
     Ability,
     CanAudit,
     CanLimitDisk,
@@ -59,6 +60,7 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "OF_SYSTEMS",
     "Ability",
     "CanAudit",
     "CanExcuse",
