@@ -61,7 +61,9 @@ class Layout:
         self._folders = {
             node: paths.node(node).absolute() for node in (*self.brokers, *self.controllers)
         }
-        places = _places(hosts, machines(plan), at={each: self.played_by(each) for each in self.brokers})
+        places = _places(
+            hosts, machines(plan), at={each: self.played_by(each) for each in self.brokers}
+        )
         keeper = places.pop(ZOOKEEPER_MACHINE, None)
         self.zookeeper = (keeper.host, keeper.broker_port) if keeper else None
         self.endpoints: Mapping[str, Endpoint] = {
@@ -70,7 +72,7 @@ class Layout:
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
 
     def played_by(self, node: str) -> str:
-        """Return the node whose process plays a node: the first if one process plays all brokers."""
+        """Return the node whose process plays a node; one process that plays all is the first's."""
         return self.brokers[0] if self._programs.one_process and node in self.brokers else node
 
     def played_with(self, node: str) -> tuple[str, ...]:

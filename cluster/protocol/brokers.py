@@ -229,14 +229,6 @@ class CanExcuse(Protocol):
 
 
 @runtime_checkable
-class SharesProcesses(Protocol):
-    """Clusters in which one process may play several nodes: what hits one hits all of them."""
-
-    def played_with(self, node: str) -> tuple[str, ...]:
-        """Return the nodes that a node's process plays, itself among them."""
-
-
-@runtime_checkable
 class ReadsAllAtStart(Protocol):
     """Clusters that may have brokers which read all of their logs as they start.
 

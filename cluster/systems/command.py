@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.hosts.namespace import search_path
@@ -124,7 +124,7 @@ class CommandPrograms:
         return [str(self.program(program)), *rest]
 
     def _values(self, seat: Seat) -> Mapping[str, str]:
-        at = {node: each for node, each in seat.endpoints.items()}
+        at = seat.endpoints
         others = [node for node in at if node != seat.node]
         own = at[seat.node]
         return {
@@ -147,7 +147,6 @@ class CommandPrograms:
         }
 
 
-@dataclass(slots=True)
 class CommandSystem:
     """Implements `cluster.systems.system.System`.
 
@@ -158,12 +157,9 @@ class CommandSystem:
         UserError: Its file cannot be read.
     """
 
-    plan: Plan
-    _path: Path = field(init=False)
-    _file: CommandFile = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._path = Path(self.plan.named.path).expanduser().absolute()
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._path = Path(plan.named.path).expanduser().absolute()
         self._file = load_command(self._path)
 
     def refuse(self, *, keep: bool) -> None:
