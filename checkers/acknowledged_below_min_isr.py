@@ -31,6 +31,7 @@ from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
 from checkers.replica_reasons import leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -231,6 +232,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

@@ -25,7 +25,6 @@ from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.taken_epochs import taken
 from checkers.written_epochs import epochs_of, written_epochs
-from results.record.terms import Mode
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
@@ -350,7 +349,7 @@ def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
         return True
     knew = told.highest_before(record.sent_ns - KNOWN_NS)
     # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
-    early_ns = KNOWN_NS if group.facts.plan.mode is Mode.ZOOKEEPER else 0
+    early_ns = 0 if group.facts.plan.has_quorum else KNOWN_NS
     return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
 
@@ -419,7 +418,7 @@ def _answers(group: Group) -> dict[str, _Answers]:
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
     told &= ~equal(rows, "source", *FILES)
-    if group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not group.facts.plan.has_quorum:
         told &= equal(rows, "source", LEADER_SOURCES[0]) | equal(rows, "observer", ZOOKEEPER)
     answered = select(rows, told)
     of = np.array(texts(answered, "observer"), dtype=object)
@@ -465,7 +464,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
 
     A broker that starts anew leads in a later one. ZooKeeper may not miss one that is soon back.
     """
-    if not away.gone or who.epoch < 0 or group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not away.gone or who.epoch < 0 or not group.facts.plan.has_quorum:
         return False
     reign, told_ns = _reign(group, who), group.view(_first_told).get(who.epoch, NEVER_NS)
     return told_ns < away.until_ns and (reign is None or reign.until_ns <= away.until_ns)

@@ -259,7 +259,7 @@ def replicas_of(group: Group) -> Collection[str]:
     replicas = set(group.logs.get(FINAL) or group.logs.get(CRASH, {}))
     if len(replicas) >= group.facts.plan.replication:
         return replicas
-    return {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)}
+    return {f"n{broker}" for broker in group.facts.plan.brokers}
 
 
 def _hit_together(

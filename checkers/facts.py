@@ -7,7 +7,7 @@ from functools import cached_property
 from checkers.quorum import QuorumFacts
 from checkers.reigns import Cut, Reign
 from checkers.taking import Taking
-from results.record.declared import Declared
+from results.record.declared import Declared, Sight
 from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -220,6 +220,10 @@ class RunFacts:
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
+
+    def shows(self, sight: Sight) -> bool:
+        """Tell whether something can be seen of the system."""
+        return sight in self.declared.sees
 
     @property
     def played(self) -> tuple[Milestone, ...]:

@@ -30,6 +30,7 @@ from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proved, Waits
 from checkers.replica_reasons import calm_until, told_ns, verb
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -194,6 +195,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership",),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     applies=_applies,

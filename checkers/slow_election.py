@@ -54,6 +54,7 @@ from checkers.reigns import between
 from checkers.replica_reasons import verb
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -358,6 +359,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     promise=Promise.RECOVERY,

@@ -53,6 +53,7 @@ from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
 from results.record.atomic import write_atomically
+from results.record.declared import SHOWN_BY_FILES
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.reading import open_file
@@ -128,6 +129,9 @@ def units_of(paths: RunPaths) -> list[Unit]:
 
 
 def _node_units(paths: RunPaths) -> list[Unit]:
+    sees = read_declared(paths, read_plan(paths)[0])[0].sees
+    if not sees & SHOWN_BY_FILES:
+        return []
     stopped = any(each.name == "stopped" for each in read_milestones(paths)[0])
     snapshot = FINAL if stopped else CRASH
     units = [
@@ -135,7 +139,7 @@ def _node_units(paths: RunPaths) -> list[Unit]:
         *step_units(paths.run_id, paths.snapshots),
     ]
     old = _is_old(paths)
-    return [replace(unit, old=old) for unit in units]
+    return [replace(unit, sees=sees, old=old) for unit in units]
 
 
 def _is_old(paths: RunPaths) -> bool:

@@ -70,7 +70,7 @@ def _told(group: Group) -> tuple[Told, ...]:
 
 
 def _returns(group: Group) -> tuple[Return, ...]:
-    brokers, found = frozenset(range(1, group.facts.plan.nodes + 1)), list[Return]()
+    brokers, found = frozenset(group.facts.plan.brokers), list[Return]()
     left: dict[tuple[str, str, int], dict[int, int]] = {}
     for told in told_isrs(group):
         away = left.setdefault(told.by, {})

@@ -42,7 +42,7 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.controllers_log import entries
-from checkers.facts import RunFacts
+from checkers.facts import QUORUM_TOPIC, RunFacts
 from checkers.findings import (
     anomaly_at,
     could_not_show,
@@ -68,13 +68,13 @@ from checkers.replica_reasons import listed, wrong_copy
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
-from results.record.terms import AnomalyClass, Mode
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "two-leaders-in-epoch"
 _CLAIMS = ("list-offsets", "metadata-log", "zookeeper", "metadata")
 _SEVERAL = "several"
-_QUORUM_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,12 +253,12 @@ def _check_quorum(group: Group) -> Findings:
         for epoch, leaders in sorted(nodes.items())
         if len(leaders) > 1
     ]
-    quorum = replace(group, topic=_QUORUM_TOPIC, partition=0)
+    quorum = replace(group, topic=QUORUM_TOPIC, partition=0)
     return findings(led.num_rows, clashes, lambda clash: _describe(quorum, clash))
 
 
 def _has_quorum(facts: RunFacts) -> bool:
-    return facts.plan.mode is not Mode.ZOOKEEPER
+    return facts.plan.has_quorum
 
 
 def _describe(group: Group, clash: Clash) -> Anomaly:
@@ -382,8 +382,7 @@ def _voters(group: Group) -> frozenset[str]:
     """Return who has a vote in the quorum, if all their files were read; otherwise nobody."""
     plan, states = group.facts.plan, group.table("quorum_states")
     nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
-    count = plan.controllers if plan.mode is Mode.CONTROLLERS else plan.nodes
-    whole = len(nodes) == count and all(read_whole(group, node) for node in nodes)
+    whole = len(nodes) == plan.voters and all(read_whole(group, node) for node in nodes)
     return nodes if whole else frozenset()
 
 
@@ -399,6 +398,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,
@@ -416,6 +416,7 @@ QUORUM_CHECKER = Checker(
     words=CHECKER.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),
+    sees=frozenset({Sight.QUORUM}),
     check=_check_quorum,
     premises=(),
     scope=Scope.RUN,

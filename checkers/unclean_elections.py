@@ -34,7 +34,7 @@ from checkers.facts import FINAL, DiskLoss, UncleanOrder
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
-from results.record.terms import Mode
+from results.record.declared import Sight
 
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
@@ -160,8 +160,9 @@ def took_acknowledged(group: Group, offset: int, value: int) -> bool:
 def unclean_elections(group: Group) -> UncleanElections:
     """Return the unclean elections of a partition that its plan, or its faults, allow.
 
-    The metadata log has each of them. ZooKeeper keeps no log of elections, and of a run that died
-    nobody may have collected that of the controllers: there it is enough that they are allowed,
+    The metadata log has each of them. ZooKeeper keeps no log of elections, other systems may not
+    show theirs, and of a run that died nobody may have collected that of the controllers: there it
+    is enough that they are allowed,
     unless the leader epoch is still 0, its first: then nobody was elected since the beginning.
     """
     return group.view(_worked_out)
@@ -171,7 +172,8 @@ def _worked_out(group: Group) -> UncleanElections:
     rows, facts = group.table("leadership"), group.facts
     log = select(rows, equal(rows, "source", "metadata-log"))
     uncollected = facts.snapshot != FINAL and not log.num_rows
-    if facts.plan.mode is Mode.ZOOKEEPER or uncollected:
+    logged = facts.plan.has_quorum and facts.shows(Sight.METADATA_LOG)
+    if not logged or uncollected:
         return UncleanElections(found=tuple(_without_log(group)))
     return UncleanElections(found=tuple(_of_metadata_log(group, log)))
 

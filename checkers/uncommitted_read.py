@@ -52,6 +52,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promis
 from checkers.replica_reasons import verb
 from checkers.successors import reached, reported_isrs
 from checkers.unclean_elections import took_value_at
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -366,6 +367,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=announces,
