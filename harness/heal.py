@@ -8,9 +8,10 @@ from pathlib import Path
 
 from cluster.hosts.heal import Healed, heal_trials
 from cluster.protocol import ClusterError
+from harness.dead_runs import heal_dead_run
 from harness.endings import note
 from harness.scratch import remove_scratch
-from nemesis.ledger import heal_dead_run, open_entries
+from nemesis.ledger import open_entries
 from results.export.contents import MANIFEST
 from results.export.unpacking import remove_abandoned
 from results.record.atomic import StoreError

@@ -13,8 +13,10 @@ from cluster.protocol import (
     ClusterError,
     Disk,
     HasControllers,
+    HasLogs,
     Hosts,
     Link,
+    Logs,
     ProcessId,
     SharesProcesses,
 )
@@ -68,6 +70,11 @@ class Site:
             controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
             machines=tuple(machines),
         )
+
+    @property
+    def logs(self) -> Logs | None:
+        """Who knows the files of replicas; None: nobody, or they are not at hand."""
+        return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
 
     def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Return nodes with all others that their processes play: what hits one hits those."""

@@ -24,6 +24,7 @@ from cluster.kafka.stacks import printed_stacks
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
+from cluster.logs import KafkaLogs
 from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
 from cluster.protocol import (
     ClusterError,
@@ -69,7 +70,10 @@ class KafkaCluster:
         sees: What they may be asked for.
         zookeeper: `host:port`, None without it.
         endpoints: Where brokers and controllers of their own listen.
+        logs: Knows its nodes' files.
     """
+
+    logs = KafkaLogs()
 
     def __init__(self, plan: Plan, hosts: Hosts, *, programs: Programs, paths: RunPaths) -> None:
         self._plan = plan

@@ -3,8 +3,8 @@
 Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
 them with `isinstance`, and a host need not lie.
 
-One module a theme: `machines`, `links` between them, `brokers`; `errors` for what fails. Others
-import from here.
+One module a theme: `machines`, `links` between them, `brokers`, the files of their `logs`; `errors`
+for what fails. Others import from here.
 """
 
 from cluster.protocol.brokers import (
@@ -40,6 +40,7 @@ from cluster.protocol.links import (
     Measured,
     Quality,
 )
+from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
     OF_SYSTEMS,
     Ability,
@@ -62,6 +63,7 @@ __all__ = [
     "CLIENTS",
     "OF_SYSTEMS",
     "Ability",
+    "Batch",
     "CanAudit",
     "CanExcuse",
     "CanFindCoordinators",
@@ -87,9 +89,11 @@ __all__ = [
     "Endpoint",
     "HasControllers",
     "HasFiles",
+    "HasLogs",
     "HasSoftware",
     "Hosts",
     "Link",
+    "Logs",
     "Measured",
     "PartitionState",
     "PartitionSummary",
@@ -101,4 +105,5 @@ __all__ = [
     "Summary",
     "TellsRoom",
     "UserError",
+    "Vote",
 ]

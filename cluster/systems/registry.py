@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from cluster.protocol import UserError
+from cluster.logs import KafkaLogs
+from cluster.protocol import Logs, UserError
 from cluster.systems.command import CommandSystem
 from cluster.systems.kafka import KafkaSystem
 from cluster.systems.reference import ReferenceSystem
@@ -15,6 +16,8 @@ SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.REFERENCE: ReferenceSystem,
     SystemKind.COMMAND: CommandSystem,
 }
+LOGS: Logs = KafkaLogs()
+"""How files are read of runs whose system is not at hand: so far all write the same."""
 
 
 def system_of(plan: Plan) -> System:

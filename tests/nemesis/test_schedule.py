@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import abilities_of, able, built_for
-from cluster.kafka.configuration import hidden_s
 from cluster.protocol import OF_SYSTEMS, Ability
+from cluster.sessions import hidden_s
 from nemesis.overlaps import LONG, QUICK
 from nemesis.registry import KINDS, START_S, kinds_of, needs_of
 from nemesis.roster import roster_of
@@ -199,9 +199,7 @@ def test_a_run_of_all_faults_for_five_minutes_has_every_kind_and_at_least_45() -
         }, seed
 
 
-@pytest.mark.parametrize(
-    "abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, frozenset(Ability)]
-)
+@pytest.mark.parametrize("abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, frozenset(Ability)])
 def test_all_means_whatever_works_here_and_says_what_does_not(
     abilities: frozenset[Ability],
 ) -> None:

@@ -20,6 +20,7 @@ func main() {
 	brokers := flag.String("brokers", "", "HOST:PORT,... where brokers 0, 1, ... listen")
 	data := flag.String("data", "", "folder that keeps everything; empty: memory does")
 	sync := flag.Bool("sync", false, "flush each batch")
+	debug := flag.Bool("debug", false, "log each step of each group")
 	flag.Parse()
 	addresses := strings.Split(*brokers, ",")
 	ports := make([]int, len(addresses))
@@ -38,10 +39,14 @@ func main() {
 		next++
 		return net.Listen(network, addresses[next-1])
 	}
+	level := kfake.LogLevelInfo
+	if *debug {
+		level = kfake.LogLevelDebug
+	}
 	options := []kfake.Opt{
 		kfake.Ports(ports...),
 		kfake.ListenFn(listen),
-		kfake.WithLogger(kfake.BasicLogger(os.Stderr, kfake.LogLevelInfo)),
+		kfake.WithLogger(kfake.BasicLogger(os.Stderr, level)),
 	}
 	if *data != "" {
 		options = append(options, kfake.DataDir(*data))
