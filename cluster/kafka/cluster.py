@@ -36,7 +36,6 @@ from cluster.protocol import (
     ProcessId,
 )
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
-from results.record.declared import Sight
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start
@@ -187,7 +186,7 @@ class KafkaCluster:
 
     def collect(self, folder: Path) -> None:
         """Tidy a node's folder when all has stopped; see `collect`."""
-        collect(folder, kafkas=Sight.REPLICA_LOGS in self.sees)
+        collect(folder, sees=self.sees)
 
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
@@ -227,10 +226,7 @@ class KafkaCluster:
         return self._processes.exited()
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, though nobody of ours stopped, killed or paused it.
-
-        ZooKeeper (`zk`) and earlier lives of brokers included.
-        """
+        """Return what ended, or stands still, by itself; ZooKeeper (`zk`) and earlier lives too."""
         return self._processes.ended()
 
     def lives(self) -> int:
