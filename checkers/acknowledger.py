@@ -25,6 +25,7 @@ from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.taken_epochs import taken
 from checkers.written_epochs import epochs_of, written_epochs
+from results.record.terms import Source
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
@@ -39,7 +40,7 @@ _GAP = 8
 """Of so many epochs in a row that nobody told of each may have had a leader."""
 _OF_TIME = 2
 """So many rules are of when a broker led and was there; the others are of what logs have."""
-FILES = ("metadata-log", "state-change-log")
+FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
 """Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from checkers.facts import QUORUM_TOPIC, RunFacts
+from checkers.facts import RunFacts
 from checkers.guarantees import given_up, promises
 from checkers.layout import Place
 from checkers.protocol import Checker, During, Promise
@@ -17,6 +17,7 @@ from checkers.registry import checkers_of
 from checkers.replica_reasons import listed
 from checkers.runner import CheckResult
 from results.record.declared import IN_WORDS, Sight, in_words
+from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3

@@ -100,7 +100,7 @@ def last_word_ns(group: Group) -> int:
     """Return until when every broker answered who leads a partition; -1: one never did."""
     rows = group.table("leadership")
     observers, seen_ns = np.array(texts(rows, "observer")), ints(rows, "observed_ns")
-    nodes = [f"n{broker}" for broker in group.facts.plan.brokers]
+    nodes = [f"n{broker}" for broker in group.facts.brokers]
     return min(int(seen_ns[observers == node].max(initial=-1)) for node in nodes)
 
 

@@ -26,12 +26,12 @@ from checkers.columns import (
     texts,
     within,
 )
-from checkers.facts import FINAL, NOTED, QUORUM_TOPIC, RunFacts
+from checkers.facts import FINAL, NOTED, RunFacts
 from checkers.ordering import PLACE, ordered
 from checkers.shelf import Shelf, is_shelved, shelf_of
 from results.record.declared import Sight
 from results.record.tables import TABLES
-from results.record.terms import Isolation, Judge, Outcome, Phase
+from results.record.terms import QUORUM_TOPIC, Isolation, Judge, Outcome, Phase, Source
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -42,8 +42,8 @@ _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
 """The views of a group that hold columns of its tables."""
 _KEPT = 1 << 16
 """So many answers about a group are kept at most (`once`)."""
-_ISR_FROM = ("zookeeper", "metadata")
-LEADER_SOURCES = ("list-offsets", "zookeeper")
+_ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
+LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
 

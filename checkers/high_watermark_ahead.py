@@ -43,7 +43,7 @@ from checkers.replica_reasons import holders, leader_text, verb
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
 from results.record.declared import Sight
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "high-watermark-ahead"
@@ -105,7 +105,7 @@ def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
     if not group.facts.plan.has_quorum:
         return last
     rows = group.table("leadership")
-    told = equal(rows, "source", "metadata") & equal(rows, "observer", node)
+    told = equal(rows, "source", Source.METADATA) & equal(rows, "observer", node)
     told &= present(rows, "asked_ns") & (ints(rows, "leader_epoch") >= 0)
     mine = select(rows, told)
     order = np.argsort(ints(mine, "asked_ns"), kind="stable")

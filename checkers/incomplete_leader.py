@@ -37,7 +37,7 @@ from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
 from results.record.declared import Sight
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "incomplete-leader"
@@ -95,7 +95,7 @@ def _leader_of(group: Group, epoch: int) -> int | None:
     """Return who led in an epoch, as the best source has it; None if nobody told."""
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))
-    for source in (*LEADER_SOURCES, "metadata-log", "metadata"):
+    for source in (*LEADER_SOURCES, Source.METADATA_LOG, Source.METADATA):
         named = ints(select(led, equal(led, "source", source)), "leader")
         if len(named):
             return int(named[0])
@@ -211,7 +211,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
     """Return which other logs had what a leader lacked, and which only reached as far."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
-    for node in (f"n{each}" for each in group.facts.plan.brokers):
+    for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
         if node != leader and reached:
             same = any(_same(group, found, node, at) for at in reached)

@@ -35,11 +35,12 @@ from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
 from results.record.declared import Sight
+from results.record.terms import Source
 
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of a partition's first election after its creation."""
-_AT_ONCE = (Excuse.POWER, Excuse.WIPE)
+_AT_ONCE = (Excuse.POWER, Excuse.WIPE, Excuse.KILL)
 """Faults that take their part of a log before the broker starts again."""
 
 
@@ -170,7 +171,7 @@ def unclean_elections(group: Group) -> UncleanElections:
 
 def _worked_out(group: Group) -> UncleanElections:
     rows, facts = group.table("leadership"), group.facts
-    log = select(rows, equal(rows, "source", "metadata-log"))
+    log = select(rows, equal(rows, "source", Source.METADATA_LOG))
     uncollected = facts.snapshot != FINAL and not log.num_rows
     logged = facts.plan.has_quorum and facts.shows(Sight.METADATA_LOG)
     if not logged or uncollected:
@@ -191,7 +192,7 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
 
 def _without_log(group: Group) -> Iterator[Unclean]:
     rows = group.table("leadership")
-    epochs = ints(select(rows, equal(rows, "source", "zookeeper")), "leader_epoch")
+    epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
     if len(epochs) and not (epochs > 0).any():
         return
     if group.facts.plan.unclean_elections:

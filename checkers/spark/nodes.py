@@ -6,12 +6,12 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.facts import QUORUM_TOPIC
 from checkers.ingest import Problem, Unit
 from cluster.files import replica
 from cluster.files.damage import DamagedFileError
 from cluster.files.damage import Problem as Damage
 from results.record.declared import Sight
+from results.record.terms import QUORUM_TOPIC, Source
 
 _OF_CHECKPOINTS = ("high_watermark", "high_watermark_source", "high_watermark_ns", "epochs")
 """The columns of `replica_states` that checkpoint files tell."""
@@ -43,9 +43,9 @@ def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.Recor
     if name == "quorum_states":
         return batch if Sight.QUORUM in sees else batch.slice(0, 0)
     if name == "leadership":
-        of_quorum = pc.equal(batch["source"], "metadata-log")
+        of_quorum = pc.equal(batch["source"], pa.scalar(Source.METADATA_LOG.value))
     else:
-        of_quorum = pc.equal(batch["topic"], QUORUM_TOPIC)
+        of_quorum = pc.equal(batch["topic"], pa.scalar(QUORUM_TOPIC))
     if Sight.METADATA_LOG not in sees:
         batch = batch.filter(pc.invert(of_quorum))
     elif Sight.REPLICA_LOGS not in sees:

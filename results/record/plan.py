@@ -353,11 +353,6 @@ class Plan(Part):
         return Mode.ZOOKEEPER if self.version_numbers < FIRST_KRAFT else Mode.COMBINED
 
     @property
-    def brokers(self) -> tuple[int, ...]:
-        """The brokers' ids: those that the plan has, or 1, 2, ..."""
-        return self.broker_ids or tuple(range(1, self.nodes + 1))
-
-    @property
     def has_quorum(self) -> bool:
         """Whether controllers of Kafka's own keep the metadata, in a log (KIP-500)."""
         return self.mode in {Mode.COMBINED, Mode.CONTROLLERS}

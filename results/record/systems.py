@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from results.record.terms import Mode
+from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
-_MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
+_MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
     re.compile(r"kafka:(?P<path>[^:]*/[^:]*?)" + _MODE),
@@ -30,8 +30,8 @@ _FORMS = (
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka; reference;"
-    " attached:FILE.toml, or command:FILE.toml"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka;"
+    " reference; attached:FILE.toml, or command:FILE.toml"
 )
 
 

@@ -6,9 +6,10 @@ milestones say of nodes; and has the run's system declare that it cannot be seen
 
 from collections.abc import Callable, Iterable, Mapping
 
-from checkers.facts import NOTED, QUORUM_TOPIC
+from checkers.facts import NOTED
 from results.record.declared import Declared, Sight
 from results.record.milestones import ENDED
+from results.record.terms import QUORUM_TOPIC
 from tests.broken.record import Record, Row
 
 _OWN_LOGS = ("server-log", "state-change-log")
