@@ -97,6 +97,11 @@ class Kept(BaseModel):
     machines: Mapping[str, Machine]
 
     @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where its brokers and ZooKeeper listen, as a command on a node finds it."""
+        return {"BOOTSTRAP": self.bootstrap, "ZOOKEEPER": self.zookeeper}
+
+    @property
     def alive(self) -> bool:
         """Whether all of its machines are still there."""
         here = self.world == world()

@@ -1,7 +1,8 @@
 """The systems: one line each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from cluster.kafka.fetch import cached_versions
 from cluster.logs import KafkaLogs
 from cluster.protocol import Logs, UserError
 from cluster.systems.command import CommandSystem
@@ -30,3 +31,12 @@ def system_of(plan: Plan) -> System:
     if kind not in SYSTEMS:
         raise UserError(f"--system {plan.system}: there is no such system yet")
     return SYSTEMS[kind](plan)
+
+
+def releases_at_hand() -> Sequence[str]:
+    """Return the versions of Kafka that need no download.
+
+    Raises:
+        OSError, UserError: The cache cannot be looked at.
+    """
+    return cached_versions()

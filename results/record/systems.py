@@ -21,6 +21,8 @@ from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
+MODES = "zookeeper, combined, controllers"
+"""Who may keep the metadata, as a system's name ends."""
 _MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
