@@ -52,6 +52,7 @@ from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
+from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES
 from results.record.parquet import open_parquet
@@ -249,7 +250,7 @@ def load_facts(root: Path) -> RunFacts:
     return RunFacts(
         run_id=paths.run_id,
         recorded_id=recorded_id,
-        plan=plan,
+        plan=as_weakest(plan, declared),
         plan_known=not plan_problems,
         topics=tuple(topics),
         milestones=tuple(milestones),
@@ -263,7 +264,7 @@ def load_facts(root: Path) -> RunFacts:
         calm_from_ns=calm_ns,
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
-        disk_losses=disk_losses(faults),
+        disk_losses=disk_losses(faults, declared),
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),

@@ -102,6 +102,7 @@ def make_hosts(
     *,
     image: str | None = None,
     disk_mb: int | None = None,
+    own_software: bool = False,
 ) -> Hosts:
     """Return hosts of a kind that was chosen before; `up` makes them.
 
@@ -112,6 +113,7 @@ def make_hosts(
         processes_file: `RunPaths.processes`.
         image: Of the containers.
         disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
+        own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):
@@ -128,7 +130,7 @@ def make_hosts(
         case HostKind.DOCKER:
             from cluster.hosts.docker.hosts import DockerHosts  # noqa: PLC0415 - as above
 
-            return DockerHosts(nodes, processes_file, image=image or "")
+            return DockerHosts(nodes, processes_file, image=image or "", own_software=own_software)
         case HostKind.SIMULATED | HostKind.ATTACHED:
             raise ValueError(f"{name} machines are made by their system")
         case never:

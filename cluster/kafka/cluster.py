@@ -65,6 +65,7 @@ class KafkaCluster:
         controllers: Controllers of their own, `n101`, ...; none in the other modes.
         mode: Who keeps the metadata.
         reads_all_at_start: Whether its servers read all of their logs as they start.
+        sees: What they may be asked for.
         zookeeper: `host:port`, None without it.
         endpoints: Where brokers and controllers of their own listen.
         logs: Knows its nodes' files.
@@ -79,14 +80,16 @@ class KafkaCluster:
         self.controllers: Sequence[str] = self._layout.controllers
         self.mode = plan.mode
         self.reads_all_at_start = programs.reads_all_at_start
+        self.sees = programs.sees
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
-        self._processes = BrokerProcesses(hosts, self._layout.command)
+        played_by = self._layout.played_by if programs.one_process else None
+        self._processes = BrokerProcesses(hosts, self._layout.command, played_by=played_by)
         brokers = {node: self.endpoints[node] for node in self.nodes}
         controllers = {node: self.endpoints[node] for node in self.controllers}
         self._quorum = Lines(controllers, self.answers)
         self._admin: Admin | ZooKeeperAdmin
         if self.zookeeper is None:
-            self._admin = Admin(brokers, self.answers, controllers=self.controllers)
+            self._admin = Admin(brokers, self.answers, controllers=self.controllers, sees=self.sees)
         else:
             self._admin = ZooKeeperAdmin(
                 brokers, self.answers, zookeeper=self.zookeeper, incarnation=self.incarnation
@@ -125,6 +128,10 @@ class KafkaCluster:
         except ClusterError:
             self.close()
             raise
+
+    def played_with(self, node: str) -> tuple[str, ...]:
+        """Return the nodes that a node's process plays, itself among them."""
+        return self._layout.played_with(node)
 
     def start_node(self, node: str) -> ProcessId:
         """Start one node's server; return as soon as the process runs. Its disk is prepared.
@@ -178,7 +185,7 @@ class KafkaCluster:
 
     def collect(self, folder: Path) -> None:
         """Tidy a node's folder when all has stopped; see `collect`."""
-        collect(folder)
+        collect(folder, sees=self.sees)
 
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
@@ -218,10 +225,7 @@ class KafkaCluster:
         return self._processes.exited()
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, though nobody of ours stopped, killed or paused it.
-
-        ZooKeeper (`zk`) and earlier lives of brokers included.
-        """
+        """Return what ended, or stands still, by itself; ZooKeeper (`zk`) and earlier lives too."""
         return self._processes.ended()
 
     def lives(self) -> int:

@@ -6,6 +6,7 @@ from cluster.kafka.fetch import cached_versions
 from cluster.logs import KafkaLogs
 from cluster.protocol import Logs, UserError
 from cluster.systems.attached.system import AttachedSystem
+from cluster.systems.command import CommandSystem
 from cluster.systems.kafka import KafkaSystem
 from cluster.systems.reference import ReferenceSystem
 from cluster.systems.system import System
@@ -16,6 +17,7 @@ SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.KAFKA: KafkaSystem,
     SystemKind.REFERENCE: ReferenceSystem,
     SystemKind.ATTACHED: AttachedSystem,
+    SystemKind.COMMAND: CommandSystem,
 }
 LOGS: Logs = KafkaLogs()
 """How files are read of runs whose system is not at hand: so far all write the same."""

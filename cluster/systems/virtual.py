@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.programs import SETTINGS, ReferencePrograms
+from cluster.kafka.programs import SETTINGS, ReferencePrograms, Seat
 from cluster.kafka.wire import CLIENT_ID, A, WireError, dialling
 from cluster.nodes import node_id
 from cluster.protocol import Hosts
@@ -38,13 +38,13 @@ class _VirtualPrograms(ReferencePrograms):
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    def configure(self, folder: Path) -> None:
+    def configure(self, seat: Seat) -> None:
         """Have the settings name no folder of this machine: the same seed gives the same."""
-        settings = folder / SETTINGS
-        text = settings.read_text(encoding="utf-8").replace(str(folder / "data"), "data")
+        super().configure(seat)
+        settings = seat.folder / SETTINGS
+        text = settings.read_text(encoding="utf-8").replace(str(seat.data), "data")
         settings.write_text(text, encoding="utf-8")
 
-    def format(self, folders: Mapping[str, Path]) -> None:
+    def format(self, seats: Sequence[Seat]) -> None:
         """Write `meta.properties` into each data folder."""
-        data = {node_id(node): each / "data" for node, each in folders.items()}
-        write_meta(data, self._random.randbytes)
+        write_meta({node_id(seat.node): seat.data for seat in seats}, self._random.randbytes)

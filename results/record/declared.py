@@ -95,7 +95,10 @@ class Declared(BaseModel):
         what: The system for people: `kfake of franz-go`.
         sees: What can be seen of it.
         cannot: Why a fault's need is not there, by the name of the ability.
-        notes: What else a verdict has to say, in sentences: settings that could not be read.
+        notes: What else a verdict has to say, in sentences.
+        unread: Settings of brokers or topics that the system could not tell: nothing that rests on
+            them is promised, and the verdict says so.
+        survives_kill: Whether what was acknowledged is still there when a process was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -105,6 +108,8 @@ class Declared(BaseModel):
     sees: frozenset[Sight] = frozenset(Sight)
     cannot: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
+    survives_kill: bool = True
 
 
 class DeclaredError(ValueError):

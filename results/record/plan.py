@@ -70,7 +70,7 @@ class Plan(Part):
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = "kafka:4.3.1"
     """As `results.record.systems` has it."""
-    version: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z.-]{0,60}$")
+    version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
     """Of a Kafka of yours: what its jars say."""
     broker_ids: tuple[int, ...] | None = None
     """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
@@ -189,9 +189,7 @@ class Plan(Part):
             raise ValueError(
                 f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
             )
-        if self.is_kafka and (
-            refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version)
-        ):
+        if self.is_kafka and (refusal := _mode_refusal(self)):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
             raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
@@ -419,8 +417,11 @@ def number_of(setting: str) -> int | None:
     return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
 
 
-def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:
+def _mode_refusal(plan: Plan) -> str | None:
     """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    if not (plan.named.version or plan.version):
+        return None  # The jars of a Kafka of the user's are not looked at yet.
+    numbers, mode, version = plan.version_numbers, plan.mode, plan.kafka_version
     if numbers < OLDEST_KAFKA:
         return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
     if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:

@@ -6,12 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from checkers.disk_losses import disk_losses
+from checkers.guarantees import guarantees
 from checkers.ingest import Problem, Unit
 from checkers.registry import CHECKERS
 from checkers.run import judge_runs
 from checkers.spark.nodes import read_node
+from checkers.weakest import as_weakest, unread_sentences
 from results.record.declared import Declared, Sight, dump_declared, reach_without
 from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.tables import TABLES
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.verdict_json import verdict_text
@@ -19,6 +24,7 @@ from results.wording.headline import headline
 from tests.broken.blind import without
 from tests.broken.corpus import BASES
 from tests.broken.record import Record
+from tests.checkers.partition_rows import facts
 
 ALL = frozenset(Sight)
 CLIENTS = (
@@ -154,3 +160,35 @@ def test_notes_of_a_system_stand_in_its_verdict(tmp_path: Path) -> None:
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.reach == (note,)
     assert headline(verdict).more == (f"{note[0].upper()}{note[1:]}.",)
+
+
+def test_what_could_not_be_read_is_not_promised_and_is_told() -> None:
+    told = Declared(unread=frozenset({"min.insync.replicas", "cleanup.policy", "of.its.own"}))
+    weak = as_weakest(Plan(), told)
+    assert (weak.least_insync, weak.min_insync) == (1, 1)
+    assert "compact" in weak.broker["log.cleanup.policy"]
+    assert unread_sentences(told)[1:] == (
+        "min.insync.replicas could not be read, so nothing is promised about it",
+        "of.its.own could not be read, so nothing is promised about it",
+    )
+    assert as_weakest(Plan(), Declared()) == Plan()
+    about = facts(declared=told)
+    assert "min.insync.replicas could not be read" in guarantees(about)[0]
+
+
+def test_a_power_loss_of_which_nobody_shows_what_it_took_may_have_taken_anything() -> None:
+    row = {"kind": "power-loss", "targets": ["n1"], "requested_ns": 1, "confirmed_ns": 2,
+           "healed_ns": 3, "effect": "{}", "spec": "{}"}  # fmt: skip
+    faults = pa.Table.from_pylist([row], schema=TABLES["faults"])
+    (loss,) = disk_losses(faults, Declared(sees=frozenset()))
+    assert (loss.excuse, loss.end_after, loss.topic) == ("power-loss", 0, "")
+    assert disk_losses(faults) == ()
+    assert {each.excuse for each in disk_losses(faults, Declared(survives_kill=False))} == {"kill"}
+
+
+def test_the_page_of_checks_says_what_each_sees() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "checkers.md").read_text(encoding="utf-8")
+    for sight in Sight:
+        (line,) = (each for each in page.splitlines() if each.startswith(f"| `{sight}` | "))
+        names = sorted({each.name for each in CHECKERS if sight in each.sees})
+        assert line.split(" | ")[2] == ", ".join(f"`{name}`" for name in names) + " |"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
@@ -54,12 +55,11 @@ hold_s = 8
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("staging")
-    for parent in (folder, folder.parent):
-        parent.chmod(0o755)  # Its nodes run as another user.
-    with attached_lab.running(folder / "lab") as running:
-        yield running
+def lab() -> Iterator[Lab]:
+    with TemporaryDirectory(prefix="staging-") as folder:
+        Path(folder).chmod(0o755)  # Its nodes run as another user, whom pytest's folder keeps out.
+        with attached_lab.running(Path(folder) / "lab") as running:
+            yield running
 
 
 def logquake(*words: str | Path) -> "subprocess.CompletedProcess[str]":
