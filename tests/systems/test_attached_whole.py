@@ -106,7 +106,8 @@ def test_a_run_is_valid_and_leaves_all_as_it_was(lab: Lab, tmp_path: Path) -> No
     assert "secret" not in plan + "".join(
         file.read_text("utf-8", "replace") for file in run.root.rglob("*") if file.is_file()
     )
-    assert [it for it in load_milestones(run.milestones) if it.name == "audited"][0].detail == {}
+    audited = next(it for it in load_milestones(run.milestones) if it.name == "audited")
+    assert audited.detail == {}
     wait_until(lambda: settled(lab, before), timeout_s=60, what="all to be as before")
 
 
@@ -158,7 +159,7 @@ def test_what_a_killed_run_left_is_undone_by_its_file(lab: Lab, tmp_path: Path) 
     ],
 )
 def test_what_keeps_a_run_from_starting_is_one_sentence(
-    lab: Lab, tmp_path: Path, was: str, is_now: str, why: str
+    *, lab: Lab, tmp_path: Path, was: str, is_now: str, why: str
 ) -> None:
     before = lab.belongings()
     file = lab.folder / "other.toml"

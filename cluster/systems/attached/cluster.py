@@ -22,6 +22,7 @@ from cluster.protocol import (
 from cluster.systems.attached.hosts import AttachedHosts
 from results.record.attached_file import PREFIX
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.declared import Sight
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
 
@@ -40,9 +41,11 @@ class AttachedCluster:
         controllers: None: who keeps the metadata is not known.
         zookeeper: None.
         endpoints: Where the brokers listen.
+        sees: What they are asked for.
     """
 
     controllers: Sequence[str] = ()
+    sees: frozenset[Sight] = frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS})
     zookeeper: str | None = None
 
     def __init__(self, plan: Plan, hosts: AttachedHosts) -> None:
