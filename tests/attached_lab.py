@@ -93,9 +93,10 @@ transaction.state.log.replication.factor=3
 transaction.state.log.min.isr=2
 transaction.state.log.num.partitions=4
 replica.lag.time.max.ms=6000
-broker.session.timeout.ms=5000
-controller.quorum.election.timeout.ms=1000
-controller.quorum.fetch.timeout.ms=2000
+broker.session.timeout.ms=8000
+controller.quorum.election.timeout.ms=3000
+controller.quorum.fetch.timeout.ms=6000
+controller.quorum.request.timeout.ms=6000
 group.initial.rebalance.delay.ms=0
 file.delete.delay.ms=1000
 num.network.threads=2
@@ -309,7 +310,7 @@ class Lab:
         (here / "lib").mkdir()
         for jar in kafka.classpath:  # The cache is in a home that other users do not see.
             shutil.copy(jar, here / "lib" / jar.name)
-        argv = [str(java.path), "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        argv = [str(java.path), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                 "-XX:-UsePerfData", "-cp", f"'{here}/lib/*'"]  # fmt: skip
         (here / "java").write_text(" ".join(argv))
         node = here / "node"
