@@ -56,13 +56,14 @@ hold_s = 8
 """
 
 
+MEMORY = "/dev/shm"  # noqa: S108 - the lab makes a folder of its own in it
 ROOM_BYTES = 2 << 30
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     # In memory, if there is some: controllers flush each record that they agree on.
-    memory = "/dev/shm" if shutil.disk_usage("/dev/shm").free > ROOM_BYTES else None
+    memory = MEMORY if shutil.disk_usage(MEMORY).free > ROOM_BYTES else None
     with TemporaryDirectory(prefix="staging-", dir=memory) as folder:
         Path(folder).chmod(0o755)  # Its nodes run as another user, whom pytest's folder keeps out.
         with attached_lab.running(Path(folder) / "lab") as running:
