@@ -1,7 +1,7 @@
 """Each check tells truly what it has to see of a system; without it nothing is a false alarm."""
 
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ from checkers.registry import CHECKERS
 from checkers.run import judge_runs
 from checkers.spark.nodes import read_node
 from checkers.weakest import as_weakest, unread_sentences
+from results.export.contents import belongs
 from results.record.declared import Declared, Sight, dump_declared, reach_without
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -165,8 +166,8 @@ def test_what_could_not_be_read_is_not_promised_and_is_told() -> None:
     assert (weak.least_insync, weak.min_insync) == (1, 1)
     assert "compact" in weak.broker["log.cleanup.policy"]
     assert unread_sentences(told)[1:] == (
-        "min.insync.replicas could not be read, so nothing is promised about it",
-        "of.its.own could not be read, so nothing is promised about it",
+        "the setting min.insync.replicas could not be read, so nothing is promised about it",
+        "the setting of.its.own could not be read, so nothing is promised about it",
     )
     assert as_weakest(Plan(), Declared()) == Plan()
     about = facts(declared=told)
@@ -181,3 +182,8 @@ def test_a_power_loss_of_which_nobody_shows_what_it_took_may_have_taken_anything
     assert (loss.excuse, loss.end_after, loss.topic) == ("power-loss", 0, "")
     assert disk_losses(faults) == ()
     assert {each.excuse for each in disk_losses(faults, Declared(survives_kill=False))} == {"kill"}
+
+
+def test_a_bundle_takes_along_what_was_declared() -> None:
+    """Without it nobody could judge a strange system's run again."""
+    assert belongs(PurePosixPath("system.json"))
