@@ -30,9 +30,9 @@ from checkers.live.look import Looks, Violation
 from checkers.live.window import STREAMS, Window
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
+from cluster.log_tail import LogTail, Parsed
+from cluster.replica_rows import rows_of
 from harness.interrupt import die_with_parent
-from harness.log_tail import LogTail, Parsed
-from harness.replica_rows import rows_of
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
