@@ -14,11 +14,11 @@ import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.hidden import is_secret
-from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
-from results.record.systems import FORMS as SYSTEM_FORMS
 from results.record.systems import NEWEST_KAFKA, SystemKind, SystemName, known_numbers, system_named
 from results.record.terms import Judge, Mode
+from results.record.tuning import number_of
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -59,8 +59,6 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
 """Workloads whose runs are not named after them."""
-_DIGITS = 18
-"""Of a number in a setting: Java's longest has nineteen."""
 
 
 class Plan(Part):
@@ -412,11 +410,6 @@ class Plan(Part):
         return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
 
 
-def number_of(setting: str) -> int | None:
-    """Return the whole number that a broker's setting says; None: it is another text, or longer."""
-    return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
-
-
 def _mode_refusal(plan: Plan) -> str | None:
     """Return why a version cannot be run in a mode, in one sentence; None if it can."""
     if not (plan.named.version or plan.version):
@@ -468,15 +461,6 @@ def dump_plan(plan: Plan) -> str:
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
 
 
-_FORMS = {
-    "system": SYSTEM_FORMS,
-    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
-    "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
-    " or a digit first",
-}
-"""What some keys take, by key."""
-
-
 def _sentence(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
     *tables, name = map(str, first["loc"] or ("",))
@@ -493,8 +477,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"the plan's {key}{where} is missing (see: logquake init)"
     if where:
         key = f"{key}{where}"
-    if key in _FORMS:
-        return f"the plan's {key} cannot be {first['input']!r}: {_FORMS[key]}"
+    if key in FORMS:
+        return f"the plan's {key} cannot be {first['input']!r}: {FORMS[key]}"
     if not key:
         return f"the plan cannot be run: {message}"
     if is_secret(name):
