@@ -16,7 +16,15 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from results.record.hidden import is_secret
 from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
-from results.record.systems import NEWEST_KAFKA, SystemKind, SystemName, known_numbers, system_named
+from results.record.systems import (
+    FIRST_KRAFT,
+    NEWEST_KAFKA,
+    SystemKind,
+    SystemName,
+    known_numbers,
+    mode_refusal,
+    system_named,
+)
 from results.record.terms import Judge, Mode
 from results.record.tuning import number_of
 
@@ -32,10 +40,6 @@ class PlanError(ValueError):
     """A plan that cannot be run, in one sentence with the remedy."""
 
 
-OLDEST_KAFKA = (0, 11, 0)
-FIRST_KRAFT = (3, 3, 0)
-"""KRaft is meant for production since then (KIP-833)."""
-FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
@@ -52,9 +56,7 @@ NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
 
-DEFAULTS: Mapping[str, Mapping[str, object]] = {
-    "txn": {"rate": 100},
-}
+DEFAULTS: Mapping[str, Mapping[str, object]] = {"txn": {"rate": 100}}
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
@@ -187,7 +189,8 @@ class Plan(Part):
             raise ValueError(
                 f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
             )
-        if self.is_kafka and (refusal := _mode_refusal(self)):
+        version = self.named.version or self.version if self.is_kafka else None
+        if version and (refusal := mode_refusal(version, self.mode)):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
             raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
@@ -408,20 +411,6 @@ class Plan(Part):
         """Whether the brokers were told to elect leaders from outside of the ISR."""
         name = "unclean.leader.election.enable"
         return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
-
-
-def _mode_refusal(plan: Plan) -> str | None:
-    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
-    if not (plan.named.version or plan.version):
-        return None  # The jars of a Kafka of the user's are not looked at yet.
-    numbers, mode, version = plan.version_numbers, plan.mode, plan.kafka_version
-    if numbers < OLDEST_KAFKA:
-        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
-    if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
-        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
-    if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
-        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
-    return None
 
 
 def plan_from(values: dict[str, object]) -> Plan:
