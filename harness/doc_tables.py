@@ -18,6 +18,7 @@ from pathlib import Path
 
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
+from cluster.protocol import OF_SYSTEMS
 from nemesis.in_words import InWords
 from nemesis.registry import KINDS, Kind
 from workloads.registry import WORKLOADS
@@ -78,18 +79,19 @@ def faults() -> str:
     """Return all kinds of faults, each in the words of its module."""
     return _table(
         ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
-         "may cost"),
+         "system", "may cost"),
         (_fault(name, kind) for name, kind in KINDS.items()),
     )  # fmt: skip
 
 
 def _fault(name: str, kind: Kind) -> tuple[str, ...]:
     said: InWords = import_module(kind.make.__module__).SAYS[name]
-    hosts = ", ".join(sorted(kind.needs)) or "any"
+    hosts = ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "any"
+    system = ", ".join(sorted(kind.needs & OF_SYSTEMS)) or "any"
     if kind.by_hand:
         hosts += "; by hand"
     told = (said.does, said.injected, said.proven, said.undone)
-    return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
+    return (f"`{name}`", f"`{kind.family}`", *told, hosts, system, said.costs)
 
 
 def workloads() -> str:

@@ -10,6 +10,7 @@ from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
+from results.record.systems import MODES
 from results.record.tuning import tunes_a_broker, tunes_a_client
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
@@ -25,7 +26,7 @@ _PLAN = """\
 
 name = "log"                 # The run's folder in the store.
 system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
-                             # metadata may follow: kafka:3.9.1:zookeeper, combined, controllers.
+                             # metadata may follow: kafka:3.9.1:@MODES@.
                              # Or reference: Logquake's own cluster, without Java or network.
 # bug = "ack-before-commit"  # Of the reference cluster: truncate-to-high-watermark,
                              # ack-before-commit, vote-not-persisted.
@@ -104,7 +105,7 @@ COMMENTED_PLAN = _PLAN.replace(
     "\n                             # ".join(
         f"{name}: {each.brief}" for name, each in WORKLOADS.items()
     ),
-)
+).replace("@MODES@", MODES)
 
 
 def assemble_plan(

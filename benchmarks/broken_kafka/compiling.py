@@ -7,6 +7,7 @@ needs. They are kept in the same cache as Kafka itself, and compared with the ha
 
 import hashlib
 import os
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,8 @@ def compiled(sources: Mapping[str, str], folder: Path, classpath: Sequence[Path]
     Args:
         sources: Their texts by path, as in a jar of sources: `kafka/cluster/Partition.scala`. All
             are Java, or all are Scala.
-        folder: Where classes are put, as in a jar; made if it is not there.
+        folder: Where classes are put, as in a jar. If it is there, it is made anew. The sources
+            are kept beside it.
         classpath: The jars that they are compiled against; empty: those of Kafka 4.3.1.
 
     Returns:
@@ -49,17 +51,20 @@ def compiled(sources: Mapping[str, str], folder: Path, classpath: Sequence[Path]
         UserError: There is no Java, or what is needed cannot be fetched.
     """
     jars = [*classpath] or [*fetch_kafka(VERSION, progress=print).classpath]
-    texts = folder.with_name(f"{folder.name}-sources")
-    folder.mkdir(parents=True, exist_ok=True)
+    texts, draft = (folder.with_name(f"{folder.name}-{what}") for what in ("sources", "draft"))
+    for each in (folder, texts, draft):
+        shutil.rmtree(each, ignore_errors=True)
+    draft.mkdir(parents=True)
     for path, text in sources.items():
         (texts / path).parent.mkdir(parents=True, exist_ok=True)
         (texts / path).write_text(text, encoding="utf-8")
     files = [str(texts / path) for path in sources]
     options = ["-nowarn", "-encoding", "UTF-8", "-classpath", os.pathsep.join(map(str, jars))]
-    argv = [*_compiler(files), *options, "-d", str(folder), *files]
+    argv = [*_compiler(files), *options, "-d", str(draft), *files]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DoesNotCompileError(done.stdout + done.stderr)
+    draft.rename(folder)  # In one step: a kill leaves no half of it.
     return folder
 
 

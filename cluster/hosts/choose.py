@@ -21,6 +21,7 @@ class HostKind(StrEnum):
     SSH = "ssh"
     PROCESS = "process"
     SIMULATED = "simulated"
+    ATTACHED = "attached"
 
 
 FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process", "simulated")
@@ -67,6 +68,8 @@ def choose_hosts(
     name, colon, file = hosts.partition(":")
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
         raise UserError(f"--hosts {hosts} is not one of {', '.join(FORMS)}")
+    if name == HostKind.ATTACHED:
+        return Choice(kind=HostKind.ATTACHED, why="the cluster runs already, its file says where")
     if name in {HostKind.PROCESS, HostKind.SIMULATED}:
         return Choice(kind=HostKind(name), why="it was asked for")
     if name == HostKind.DOCKER:
@@ -128,7 +131,7 @@ def make_hosts(
             from cluster.hosts.docker.hosts import DockerHosts  # noqa: PLC0415 - as above
 
             return DockerHosts(nodes, processes_file, image=image or "", own_software=own_software)
-        case HostKind.SIMULATED:
-            raise ValueError("simulated machines are made by their simulation")
+        case HostKind.SIMULATED | HostKind.ATTACHED:
+            raise ValueError(f"{name} machines are made by their system")
         case never:
             assert_never(never)

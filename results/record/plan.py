@@ -46,6 +46,8 @@ MARKERS_S = 10.0
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""
+ATTACHED = "attached"
+"""Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
@@ -72,10 +74,12 @@ class Plan(Part):
     """Of a Kafka of yours: what its jars say."""
     broker_ids: tuple[int, ...] | None = None
     """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
+    prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
+    """Names of topics, groups and transactional ids begin so; on an attached cluster the run's."""
     bug: str | None = None
     """Of the reference cluster: which of its bugs is switched on."""
     hosts: str = Field(
-        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|ssh:.+)$"
+        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|attached|ssh:.+)$"
     )
     """`ssh:HOSTS.toml`: the file that names them. `simulated`: none, in virtual time."""
     image: str | None = None
@@ -202,7 +206,7 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._workload_refusal() or self._stop_refusal():
+        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -211,6 +215,12 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _hosts_refusal(self) -> str | None:
+        """Return why the system cannot be on the hosts, None if it can, as far as names tell."""
+        if self.hosts == ATTACHED and self.named.kind is not SystemKind.ATTACHED:
+            return f"hosts: {self.system} does not run already; take another kind"
+        return None
 
     def _stop_refusal(self) -> str | None:
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
@@ -256,7 +266,7 @@ class Plan(Part):
         """The topics of the run, in order: `log-0`, `log-1`, ..."""
         if self.scenario is not None:
             return [self.scenario.topic]
-        return [f"log-{number}" for number in range(self.topics)]
+        return [f"{self.prefix or ''}log-{number}" for number in range(self.topics)]
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from results.record.terms import Mode
+from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
 VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
 """What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
-_MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
+MODES = ", ".join(KNOWN_MODES)
+"""Who may keep the metadata, as a system's name ends."""
+_MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
     re.compile(r"kafka:(?P<path>[^:]*/[^:]*?|\.{1,2}|~)" + _MODE),
@@ -32,8 +34,8 @@ _FORMS = (
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or jars of"
-    " yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or"
+    " jars of yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
     " attached:FILE.toml, or command:FILE.toml"
 )
 
