@@ -58,6 +58,9 @@ def test_topics_of_an_attached_cluster_lose_its_prefix() -> None:
     plain = {"at_s": 3, "target": "leader(log-0,0)", "when": "x of log-0-0"}
     assert without_prefix(values) == {"seed": 7, "faults": [plain]}
     assert without_prefix({"seed": 7, "prefix": "logquake-1-"}) == {"seed": 7}
+    stored = Plan(system="attached:/a.toml", hosts="attached", prefix="logquake-0123abcd-")
+    there = moved(stored, "kafka:4.3.1", run_id=RUN).plan
+    assert (there.prefix, there.hosts, there.topic_names) == (None, "auto", ["log-0", "log-1"])
 
 
 @pytest.mark.parametrize(
