@@ -7,7 +7,7 @@ import pytest
 from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.docker.image import Contents
 from cluster.java import Java
-from cluster.kafka.programs import KafkaPrograms
+from cluster.kafka.programs import KafkaPrograms, Seat
 from cluster.protocol import UserError
 from cluster.systems.builds import build_in
 from cluster.systems.kafka import distribution_of
@@ -104,7 +104,8 @@ def test_a_snapshot_that_still_logged_by_reload4j_is_told_so(tmp_path: Path) -> 
     jar(folder / "libs/reload4j-1.2.25.jar", "A.class")
     plan = settled(f"kafka:{folder}")
     programs = KafkaPrograms(plan, distribution_of(plan, print), Java(path=Path("java"), major=17))
-    programs.configure(tmp_path)
+    seat = Seat(plan=plan, node="n1", folder=tmp_path, endpoints={}, inner_ports={})
+    programs.configure(seat)
     assert (tmp_path / "log4j.properties").exists()
     assert not (tmp_path / "log4j2.properties").exists()
 

@@ -22,6 +22,7 @@ from cluster.protocol import (
 from cluster.systems.attached.hosts import AttachedHosts
 from results.record.attached_file import PREFIX
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.declared import Sight
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
 
@@ -34,6 +35,7 @@ class AttachedCluster:
     Args:
         plan: The run's.
         hosts: They are up.
+        sees: What brokers may be asked for.
 
     Attributes:
         nodes: The brokers.
@@ -45,13 +47,14 @@ class AttachedCluster:
     controllers: Sequence[str] = ()
     zookeeper: str | None = None
 
-    def __init__(self, plan: Plan, hosts: AttachedHosts) -> None:
+    def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:
+        self.sees = sees
         self.nodes: Sequence[str] = broker_names(plan)
         self.endpoints: Mapping[str, Endpoint] = {node: hosts.places()[node] for node in self.nodes}
         self._hosts = hosts
         self._processes = BrokerProcesses(hosts, _by_the_users)
         with dialling(hosts.attached.dial):
-            self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names)
+            self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names, sees=sees)
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:  # noqa: ARG002 - the protocol's
         """Take the brokers as they run; wait until each answers.
