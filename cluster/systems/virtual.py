@@ -1,7 +1,6 @@
 """The reference cluster in virtual time: its brokers, and the wire by which they are asked."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
 from random import Random
 
 from cluster.kafka.cluster import KafkaCluster
