@@ -251,7 +251,13 @@ def main() -> None:
 def _start(paths: RunPaths, undo: ExitStack) -> None:
     """Start the cluster, and write down how it is reached."""
     plan = plan_from(load_plan(paths.plan))
-    hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
+    hosts = make_hosts(
+        plan.hosts,
+        machines(plan),
+        paths.processes,
+        image=plan.image,
+        own_software=plan.named.is_yours,
+    )
     undo.callback(hosts.down)
     hosts.up()
     system = system_of(plan)

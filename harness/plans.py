@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from cluster.protocol import Ability, UserError
-from harness.reaching import refuse_unsaid
+from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
@@ -120,7 +120,11 @@ def assemble_plan(
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
     """
-    values = values_behind(load_plan(plan_file, own=True)) if plan_file is not None else {}
+    values: dict[str, object] = {}
+    if plan_file is not None:
+        values = load_plan(plan_file, own=True)
+        refuse_unsaid_system(plan_file, values, options)
+        values = values_behind(values)
     plan = completed_plan(values, options, broker=broker, client=client)
     if plan_file is not None:
         refuse_unsaid(plan_file, plan, options)
@@ -251,6 +255,8 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
     Raises:
         UserError: It is another one.
     """
+    if plan.named.is_yours:
+        return  # Of the image only its Java is used.
     if image_has and image_has != plan.kafka_version:
         raise UserError(
             f"the image {plan.image} has Kafka {image_has}, but the plan says {plan.system}; take"

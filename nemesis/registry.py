@@ -127,12 +127,13 @@ def _cut(
     least_nodes: int = 2,
     spares: bool = False,
     divides: bool = False,
+    needs: Collection[Ability] = (),
 ) -> Kind:
     return Kind(
         family=family,
         make=make,
         settle_s=1,
-        needs=frozenset({Ability.CUT, Ability.APART}),
+        needs=frozenset({Ability.CUT, Ability.APART, *needs}),
         aspect=Aspect.LINKS,
         least_nodes=least_nodes,
         spares=spares,
@@ -215,8 +216,8 @@ def _files(
 KINDS: dict[str, Kind] = {
     "isolate": _cut(isolate),
     "halves": _cut(halves, divides=True),
-    "one-way-in": _cut(one_way_in, spares=True),
-    "one-way-out": _cut(one_way_out, spares=True),
+    "one-way-in": _cut(one_way_in, spares=True, needs={Ability.ONE_WAY}),
+    "one-way-out": _cut(one_way_out, spares=True, needs={Ability.ONE_WAY}),
     # Apart from `partition`, whose deck of four shapes every default run deals from.
     "ring": _cut(ring, family="splits", least_nodes=LEAST_RING, divides=True),
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES, divides=True),

@@ -240,6 +240,7 @@ _WORDS = {
     Ability.ELECT: "elect a leader by order",
     Ability.REASSIGN: "give a partition other replicas",
     Ability.TOPICS: "make and delete topics",
+    Ability.ONE_WAY: "cut a link in one direction",
     Ability.TIME: "tell its brokers' time",
 }
 

@@ -135,15 +135,20 @@ def _found(verdict: Verdict) -> list[AnomalySummary]:
     return [each for each in verdict.anomalies.values() if each.count]
 
 
-def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
-    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+def deciding_anomalies(verdict: Verdict) -> dict[str, AnomalySummary]:
+    """Return the anomalies that decide a verdict, those that weigh most first."""
     judged = {
         name: each
         for name, each in ranked_anomalies(verdict)
         if each.anomaly_class is not AnomalyClass.HARNESS and counting(each) and each.trusted
     }
     # Of very many of one name, those that decide may be among the ones that are not described.
-    decisive = {name: each for name, each in judged.items() if decides(each)} or judged
+    return {name: each for name, each in judged.items() if decides(each)} or judged
+
+
+def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
+    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+    decisive = deciding_anomalies(verdict)
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }

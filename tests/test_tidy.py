@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("harness", "workloads", "nemesis", "checkers", "cluster", "results")
+PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 MODULES = sorted(
     [
         *(path for package in (*PACKAGES, "benchmarks") for path in (ROOT / package).rglob("*.py")),

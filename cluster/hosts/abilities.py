@@ -6,7 +6,7 @@ from pathlib import Path
 from cluster.hosts import clock
 from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
 from cluster.protocol import OF_SYSTEMS, Ability
-from results.record.plan import SIMULATED
+from results.record.plan import ATTACHED, SIMULATED
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
 NOT_BUILT = "this kind of hosts cannot do it"
@@ -23,7 +23,7 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
             `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind == SIMULATED:
+    if kind in {SIMULATED, ATTACHED}:  # What an attached cluster cannot do, its file declares.
         return dict.fromkeys(Ability, "")
     able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
     return {**dict.fromkeys(OF_SYSTEMS, ""), **able, Ability.SLOW_DISK: VIRTUAL_ONLY}

@@ -47,6 +47,7 @@ class Admin:
         endpoints: Of all brokers.
         answers: Tells of a node whether asking it is worth the wait.
         controllers: Names of controllers of their own, one of which may lead the quorum.
+        only: Topics that it asks about, and those that it creates; None: all there are.
         sees: What brokers may be asked for.
     """
 
@@ -56,11 +57,13 @@ class Admin:
         answers: Callable[[str], bool],
         *,
         controllers: Iterable[str] = (),
+        only: Iterable[str] | None = None,
         sees: frozenset[Sight] = frozenset(Sight),
     ) -> None:
         self._lines, self._lock = Lines(endpoints, answers), new_lock()
         self._sees = sees
         self._asking: list[Task[None]] = []
+        self._only = None if only is None else {*only}
         self._brokers = {node_id(node): node for node in endpoints}
         self._names = self._brokers | {node_id(node): node for node in controllers}
 
@@ -105,6 +108,8 @@ class Admin:
             UserError: Kafka refuses them.
             ClusterError: Nobody answers.
         """
+        if self._only is not None:
+            self._only |= {str(topic.name) for topic in request.topics}
         return orders.create_topics(self._lines, request, nodes=self._takers())
 
     def delete(self, names: Sequence[str]) -> None:
@@ -214,10 +219,9 @@ class Admin:
 
     def _ask(self, node: str) -> _Answer | None:
         # A node that keeps an earlier question waiting is not asked again meanwhile.
+        about = questions.metadata(None if self._only is None else sorted(self._only))
         try:
-            metadata = self._lines.ask(
-                node, questions.metadata(None), MetadataResponse, patient=False
-            )
+            metadata = self._lines.ask(node, about, MetadataResponse, patient=False)
         except WireError:
             return None
         answer = _Answer(node=node, metadata=metadata)

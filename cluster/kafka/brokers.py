@@ -88,6 +88,16 @@ class BrokerProcesses:
         log.info("%s started (pid %d, incarnation %d)", called(node), process.pid, incarnation)
         return process
 
+    def found(self, node: str, process: ProcessId) -> None:
+        """Take a process that runs already for a node's first."""
+        with self._lock:
+            self._brokers[node] = _Broker(process, 1)
+
+    def is_meant_to_answer(self, node: str) -> bool:
+        """Tell whether nobody of ours ended or paused it; without a look at the process."""
+        broker = self._brokers.get(node)
+        return broker is not None and not broker.paused and not broker.ended_by_us
+
     def stop(self, node: str, timeout_s: float) -> bool:
         """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
 

@@ -17,15 +17,15 @@ from cluster.kafka.failures import sentence
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.observer import Observer
-from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.programs import Programs
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
+from cluster.kafka.topics import make_topic, make_topics
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.logs import KafkaLogs
-from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
+from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
     ClusterView,
@@ -43,7 +43,6 @@ from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
-TOPICS_TIMEOUT_S = 30.0
 GRANT_TIMEOUT_S = 5.0
 ZOOKEEPER_STOP_S = 10.0
 SESSION_GRACE_S = 15.0
@@ -301,16 +300,9 @@ class KafkaCluster:
             UserError: Kafka refuses them.
             ClusterError: Nobody answers, or they are not ready in time.
         """
-        request = questions.new_topics(
-            names,
-            partitions=partitions,
-            replication=replication,
-            configs=configs or {},
-            timeout_s=ORDER_TIMEOUT_S,
+        return make_topics(
+            self._admin, names, partitions=partitions, replication=replication, configs=configs
         )
-        created = self._admin.create(request)
-        self._wait_led({(name, part): replication for name in names for part in range(partitions)})
-        return created
 
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
@@ -326,15 +318,7 @@ class KafkaCluster:
             UserError: Kafka refuses it.
             ClusterError: Nobody answers, or it is not ready in time.
         """
-        request = questions.new_topic(
-            name,
-            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
-            configs=configs,
-            timeout_s=ORDER_TIMEOUT_S,
-        )
-        (created,) = self._admin.create(request)
-        self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
-        return created
+        return make_topic(self._admin, name, assignment=assignment, configs=configs)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that there are not are deleted already. Returns when it is ordered.
@@ -474,26 +458,3 @@ class KafkaCluster:
                 what=f"the end of the registration of {', '.join(nodes)}",
                 interval_s=0.01,
             )
-
-    def _wait_led(self, replicas: Mapping[Place, int]) -> None:
-        try:
-            wait_until(
-                lambda: self._led(replicas),
-                timeout_s=TOPICS_TIMEOUT_S,
-                what="a leader that serves and a full ISR of each new partition",
-            )
-        except WaitTimeoutError as late:
-            raise ClusterError(f"{late}; see the controller.log of the nodes") from late
-
-    def _led(self, replicas: Mapping[Place, int]) -> bool:
-        view = self._admin.view()
-        if view is None:
-            return False
-        states = {place: view.partitions.get(place) for place in replicas}
-        named = all(
-            state and state.leader and len(state.isr) == replicas[place]
-            for place, state in states.items()
-        )
-        # ZooKeeper names leaders before they have heard of it: each has to serve as one.
-        ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
-        return ends.keys() >= replicas.keys()

@@ -12,6 +12,7 @@ from cluster.kafka.configuration import JAVA_ENVIRONMENT, server_properties
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.log_files import Logging, logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.versions import LAST_WITH_LOG4J1
 from cluster.nodes import node_id
 from cluster.protocol import Endpoint, UserError
 from cluster.reference.process.formatting import format_log_dirs
@@ -171,7 +172,10 @@ class KafkaPrograms:
         )
 
     def _logging(self, folder: Path) -> Logging:
-        return logging_to(folder, node_files(self.plan.mode), self.plan.version_numbers)
+        numbers = self.plan.version_numbers
+        if any(jar.name.startswith("reload4j-") for jar in self.distribution.classpath):
+            numbers = min(numbers, LAST_WITH_LOG4J1)  # Snapshots of 4.0 had it for a while.
+        return logging_to(folder, node_files(self.plan.mode), numbers)
 
 
 class ReferencePrograms:

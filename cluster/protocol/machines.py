@@ -122,6 +122,8 @@ class Ability(StrEnum):
 
     CUT = "cut"
     """Drop what travels over a link (`CanPartition`)."""
+    ONE_WAY = "one-way"
+    """Drop what travels over a link in one direction, and let the other way through."""
     CUT_CLIENTS = "cut-clients"
     """Drop what travels between `CLIENTS` and a node."""
     SHAPE = "shape"
@@ -156,7 +158,7 @@ class Ability(StrEnum):
 
 OF_SYSTEMS = frozenset({
     Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
-    Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME,
+    Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
 })  # fmt: skip
 """What depends on the system alone. A system may lack what hosts can do as well."""
 

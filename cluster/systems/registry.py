@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cluster.kafka.fetch import cached_versions
 from cluster.logs import KafkaLogs
 from cluster.protocol import Logs, UserError
+from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.command import CommandSystem
 from cluster.systems.kafka import KafkaSystem
 from cluster.systems.reference import ReferenceSystem
@@ -15,6 +16,7 @@ from results.record.systems import SystemKind
 SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.KAFKA: KafkaSystem,
     SystemKind.REFERENCE: ReferenceSystem,
+    SystemKind.ATTACHED: AttachedSystem,
     SystemKind.COMMAND: CommandSystem,
 }
 LOGS: Logs = KafkaLogs()

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from harness.cli.options import STORE
+from harness.cli.options import JAVA, STORE
 from harness.exit_codes import VALID
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
@@ -51,6 +51,7 @@ def suite() -> None:
 @suite.command()
 @SUITE_FILE
 @STORE
+@JAVA
 @click.option(
     "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a night."
 )

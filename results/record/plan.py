@@ -46,6 +46,8 @@ MARKERS_S = 10.0
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""
+ATTACHED = "attached"
+"""Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
@@ -68,14 +70,16 @@ class Plan(Part):
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = "kafka:4.3.1"
     """As `results.record.systems` has it."""
-    version: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z.-]{0,60}$")
+    version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
     """Of a Kafka of yours: what its jars say."""
     broker_ids: tuple[int, ...] | None = None
     """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
+    prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
+    """Names of topics, groups and transactional ids begin so; on an attached cluster the run's."""
     bug: str | None = None
     """Of the reference cluster: which of its bugs is switched on."""
     hosts: str = Field(
-        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|ssh:.+)$"
+        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|attached|ssh:.+)$"
     )
     """`ssh:HOSTS.toml`: the file that names them. `simulated`: none, in virtual time."""
     image: str | None = None
@@ -185,9 +189,7 @@ class Plan(Part):
             raise ValueError(
                 f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
             )
-        if self.is_kafka and (
-            refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version)
-        ):
+        if self.is_kafka and (refusal := _mode_refusal(self)):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
             raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
@@ -204,7 +206,7 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._workload_refusal() or self._stop_refusal():
+        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -213,6 +215,12 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _hosts_refusal(self) -> str | None:
+        """Return why the system cannot be on the hosts, None if it can, as far as names tell."""
+        if self.hosts == ATTACHED and self.named.kind is not SystemKind.ATTACHED:
+            return f"hosts: {self.system} does not run already; take another kind"
+        return None
 
     def _stop_refusal(self) -> str | None:
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
@@ -258,7 +266,7 @@ class Plan(Part):
         """The topics of the run, in order: `log-0`, `log-1`, ..."""
         if self.scenario is not None:
             return [self.scenario.topic]
-        return [f"log-{number}" for number in range(self.topics)]
+        return [f"{self.prefix or ''}log-{number}" for number in range(self.topics)]
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
@@ -409,8 +417,11 @@ def number_of(setting: str) -> int | None:
     return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
 
 
-def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:
+def _mode_refusal(plan: Plan) -> str | None:
     """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    if not (plan.named.version or plan.version):
+        return None  # The jars of a Kafka of the user's are not looked at yet.
+    numbers, mode, version = plan.version_numbers, plan.mode, plan.kafka_version
     if numbers < OLDEST_KAFKA:
         return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
     if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:

@@ -21,19 +21,22 @@ from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
-MODES = "zookeeper, combined, controllers"
+VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
+"""What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
+MODES = ", ".join(KNOWN_MODES)
 """Who may keep the metadata, as a system's name ends."""
 _MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
-    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?)" + _MODE),
+    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?|\.{1,2}|~)" + _MODE),
     re.compile(r"reference(?::(?P<mode>combined|controllers))?"),
     re.compile(r"(?:attached|command):(?P<path>.+)"),
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka;"
-    " reference; attached:FILE.toml, or command:FILE.toml"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or"
+    " jars of yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
+    " attached:FILE.toml, or command:FILE.toml"
 )
 
 

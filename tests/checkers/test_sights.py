@@ -184,3 +184,11 @@ def test_a_power_loss_of_which_nobody_shows_what_it_took_may_have_taken_anything
     assert (loss.excuse, loss.end_after, loss.topic) == ("power-loss", 0, "")
     assert disk_losses(faults) == ()
     assert {each.excuse for each in disk_losses(faults, Declared(survives_kill=False))} == {"kill"}
+
+
+def test_the_page_of_checks_says_what_each_sees() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "checkers.md").read_text(encoding="utf-8")
+    for sight in Sight:
+        (line,) = (each for each in page.splitlines() if each.startswith(f"| `{sight}` | "))
+        names = sorted({each.name for each in CHECKERS if sight in each.sees})
+        assert line.split(" | ")[2] == ", ".join(f"`{name}`" for name in names) + " |"

@@ -21,6 +21,7 @@ NEEDS = {
     "wipe": {Ability.STOP, Ability.FILES, Ability.APART},
     "bit-flip": {Ability.KILL, Ability.STOP, Ability.FILES, Ability.APART},
     "isolate": {Ability.APART},
+    "one-way-in": {Ability.APART, Ability.ONE_WAY},
     "halves": {Ability.APART},
     "client-cut": set(),
     "delay": {Ability.APART},
