@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from cluster.protocol import Ability, UserError
+from cluster.kafka.programs import Seat
+from cluster.protocol import Ability, Endpoint, UserError
 from cluster.systems.command import CommandPrograms, CommandSystem
 from cluster.systems.command_file import CommandFile, filled, load_command
 from cluster.systems.system import why_not
@@ -115,6 +116,37 @@ def test_a_relative_program_lies_beside_the_file(tmp_path: Path) -> None:
     programs = CommandPrograms(load_command(written(tmp_path, argv=["./own"])), tmp_path)
     assert programs.program("./own") == tmp_path / "own"
     assert programs.program("sh").is_absolute()
+
+
+def test_templates_are_filled_for_each_node(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        argv=["sh", "-c", "{id} {node} {host}:{port} {inner_port} {ids} {bootstrap}", "{here}"],
+        environment={"PEERS": "{peers} {inner_peers}"},
+        files={"conf/a.json": '{{"dir": "{data}"}}'},
+    )
+    programs = CommandPrograms(load_command(file), tmp_path)
+    ports = {"n1": 9092, "n2": 9094}
+    seat = Seat(
+        plan=Plan(),
+        node="n2",
+        folder=tmp_path,
+        endpoints={
+            node: Endpoint(host=f"host-{node}", broker_port=port, controller_port=0)
+            for node, port in ports.items()
+        },
+        inner_ports={node: port + 1 for node, port in ports.items()},
+    )
+    argv = programs.argv(seat, lambda: None)
+    assert argv[1:] == [
+        "-c",
+        "2 n2 host-n2:9094 9095 1,2 host-n1:9092,host-n2:9094",
+        str(tmp_path),
+    ]
+    assert programs.environment(seat) == {"PEERS": "1@host-n1:9092 1@host-n1:9093"}
+    programs.configure(seat)
+    assert (tmp_path / "conf/a.json").read_text() == f'{{"dir": "{tmp_path}/data"}}'
+    assert (tmp_path / "data").is_dir()
 
 
 def test_a_plan_gets_the_ids_and_the_number_of_brokers(tmp_path: Path) -> None:
