@@ -38,7 +38,7 @@ PORT, CONTROLLER_PORT = 19_193, 19_194
 USER_ID = 64_123
 FOREIGN = "orders"
 FOREIGN_RECORDS = 500
-READY_S = 60.0
+READY_S = 120.0
 _MECHANISM = "SCRAM-SHA-512"
 _NODE = r"""#!/bin/sh
 # What an operator would do to a node, by ssh: node N VERB [HOST PORT].
@@ -213,7 +213,7 @@ class Lab:
             "rules": [
                 _do("ip", "netns", "exec", f"stg{n}", "nft", "list", "ruleset") for n in NODES
             ],
-            "processes": [self.node(n, "status").split()[0][:1] for n in NODES],
+            "processes": [self.node(n, "status")[:1] in "SRD" for n in NODES],
             "folders": [
                 sorted(
                     it.name for it in self._data(n).iterdir() if it.is_dir() and it.name[0] != "_"
@@ -253,6 +253,8 @@ class Lab:
         return self.folder / f"n{n}" / "data"
 
     def _serves(self, admin: AdminClient) -> bool:
+        gone = [n for n in NODES if self.node(n, "status") == "gone"]
+        assert not gone, (self.folder / f"n{gone[0]}" / "out").read_text()[-2000:]
         try:
             return len(admin.list_topics(timeout=2).brokers) == len(NODES)
         except Exception:  # noqa: BLE001 - it is not up yet

@@ -42,9 +42,11 @@ class AttachedCluster:
         controllers: None: who keeps the metadata is not known.
         zookeeper: None.
         endpoints: Where the brokers listen.
+        sees: What they are asked for.
     """
 
     controllers: Sequence[str] = ()
+    sees: frozenset[Sight] = frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS})
     zookeeper: str | None = None
 
     def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:

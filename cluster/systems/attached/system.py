@@ -19,6 +19,7 @@ from results.record.attached_file import PREFIX
 from results.record.declared import Declared, Sight
 from results.record.paths import RunPaths
 from results.record.plan import ATTACHED, Plan, plan_from
+from results.record.plan_parts import PlannedFault
 
 MOST_NODES = 9
 _TOPIC = re.compile(rf"(?:{PREFIX}[0-9a-f]{{8}}-)?\blog-(?=\d)")
@@ -109,7 +110,7 @@ class AttachedSystem:
         say(f"cluster {told.cluster_id}: brokers {', '.join(map(str, ids))}")
         prefix = f"{PREFIX}{secrets.token_hex(4)}-"
         settings = played_settings(told)
-        values = self.plan.model_dump(mode="json", exclude_none=True) | {
+        changed: dict[str, object] = {
             "system": f"attached:{path}",
             "hosts": ATTACHED,
             "nodes": len(ids),
@@ -121,11 +122,12 @@ class AttachedSystem:
             "budgets": budgets_for(self.plan.budgets, settings).model_dump(),
         }
         if file.version is not None:
-            values["version"] = file.version
-        for fault in values.get("faults", ()):
-            for key in {"target", "when"} & fault.keys():
-                fault[key] = _TOPIC.sub(f"{prefix}log-", fault[key])
-        return plan_from(values)
+            changed["version"] = file.version
+        if self.plan.faults is not None:
+            changed["faults"] = [_of_run(fault, prefix) for fault in self.plan.faults]
+        checked = plan_from(self.plan.model_dump(mode="json", exclude_none=True) | changed)
+        # A copy knows what the user named, and what is a default.
+        return self.plan.model_copy(update={key: getattr(checked, key) for key in changed})
 
     def prepare(self, say: Say) -> None:
         """Do nothing: it runs."""
@@ -193,6 +195,13 @@ class AttachedSystem:
             if getattr(file.commands(broker_id), what) is None:
                 return f"n{broker_id} has no command `{what}` in {path.name}"
         return None
+
+
+def _of_run(fault: PlannedFault, prefix: str) -> dict[str, object]:
+    """Return a planned fault with the run's names of topics."""
+    values = fault.model_dump(mode="json", exclude_none=True)
+    named = {key: values[key] for key in ("target", "when") if key in values}
+    return values | {key: _TOPIC.sub(f"{prefix}log-", text) for key, text in named.items()}
 
 
 def _refuse_brokers(path: Path, ids: list[int], named: list[int]) -> None:
