@@ -124,7 +124,8 @@ KNOW_KAFKA = {
     "cluster/hosts/ssh/paths.py": "paths stand in settings, which Java escapes",
     "harness/keep.py": "a kept cluster hands its ZooKeeper's address on",
     "results/record/plan.py": "who keeps the metadata is a part of a plan",
-    "results/record/terms.py": "the words of the record, Kafka's modes and files among them",
+    "results/record/systems.py": "the grammar of the names of systems, and which mode fits which",
+    "results/record/terms.py": "the words of the record, and what Kafka calls its files",
     "results/record/tuning.py": "the settings of brokers that a plan may hold",
 }
 """Who knows Kafka's own all the same, and why; the stories are of Kafka, and need no reason."""
