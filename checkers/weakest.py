@@ -36,7 +36,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
     """Return for each such setting that nothing is promised about it, and what a kill may cost."""
     told = [
-        f"{name} could not be read, so nothing is promised about it"
+        f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)
     ]
     if not declared.survives_kill:

@@ -6,6 +6,7 @@ not know, and a value that they do not take keeps them from starting.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness.scenarios.choices import choice_words, refuse_another_story
 from results.record.plan import SIMULATED, Plan, PlanError, plan_from
@@ -14,7 +15,9 @@ from results.record.systems import SystemKind
 _OF_THE_OLD = ("version", "broker_ids")
 """What a system told of itself when the run began."""
 _OF_KAFKA = ("features", "disk_mb", "image")
-"""What is Kafka's, or of nodes that Logquake makes: not of brokers that somebody else starts."""
+"""What is Kafka's, or of nodes that Logquake makes: not of brokers that another program starts."""
+_OF_BROKERS = ("broker", "node")
+"""What a cluster that runs already has as its owner wants it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +44,15 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
     Raises:
         PlanError: There is no such system, or the plan cannot be played on it.
     """
-    values = plan.model_dump(mode="json", exclude_none=True)
+    values = without_prefix(plan.model_dump(mode="json", exclude_none=True))
     new = plan_from({"system": system})
     gone = [*_OF_THE_OLD]
     if not new.is_reference:
         gone.append("bug")
     if new.named.is_strange:
         gone += _OF_KAFKA
+    if new.named.kind is SystemKind.ATTACHED:
+        gone += _OF_BROKERS
     left_out = [key for key in gone if values.pop(key, None) and key not in _OF_THE_OLD]
     notes = [f"{key} of the stored plan is left out: it is nothing of {system}" for key in left_out]
     if _other_hosts(plan, new):
@@ -60,8 +65,29 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
     return Moved(plan=played, notes=tuple(notes))
 
 
+def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan's values with topics called as everywhere, not as on an attached cluster.
+
+    There topics have a prefix of the run's, and faults name them with it.
+    """
+    prefix = values.get("prefix")
+    if not prefix:
+        return values
+    plain = {key: value for key, value in values.items() if key != "prefix"}
+    plain["faults"] = [
+        {key: each.replace(prefix, "") if isinstance(each, str) else each
+         for key, each in fault.items()}
+        for fault in values.get("faults") or ()
+    ]  # fmt: skip
+    if values.get("faults") is None:
+        del plain["faults"]  # Dealt from the seed.
+    return plain
+
+
 def _other_hosts(old: Plan, new: Plan) -> bool:
     """Tell whether the new system's brokers cannot be where the old ones were."""
+    if old.hosts == "auto":
+        return False
     attached = SystemKind.ATTACHED in {old.named.kind, new.named.kind}
     return attached or (old.hosts == SIMULATED and not new.is_reference)
 

@@ -1,9 +1,9 @@
 """`repro --bisect`: what the runs say of a build, as `git bisect run` reads exit codes.
 
-A build is bad if one run broke the promises again that the stored run broke. It is good if each run
-came to a verdict, valid or invalid, and none broke them. Otherwise nothing is known, and git tries
-another commit: so it is of a build whose brokers were never ready, of unknown verdicts, and of a
-run that broke only some of these promises. git-bisect(1) has the codes.
+A build is bad if one run had the anomaly again that weighs most in the stored run. It is good if
+each run came to a verdict, valid or invalid, and none had it. Otherwise nothing is known, and git
+tries another commit: so it is of a build whose brokers were never ready, of unknown verdicts, and
+of a run that had only others of the stored failure's anomalies. git-bisect(1) has the codes.
 """
 
 from pathlib import Path
@@ -15,12 +15,12 @@ from harness.repro import Repeat, SameFailure, Tally
 from results.record.plan import Plan, PlanError
 from results.record.terms import Validity
 from results.record.verdict import Verdict
-from results.signature import signature_of
+from results.signature import deciding_anomalies, signature_of
 from results.wording.plural import many
 
 
 def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
-    """Return what a bisection looks for: the promises that a stored run broke.
+    """Return what a bisection looks for: the promise that a stored run broke.
 
     Raises:
         PlanError: It broke none.
@@ -32,8 +32,12 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
         )
     signature = signature_of(verdict, plan, ())
     assert signature is not None, "an invalid verdict is a failure"
-    kinds = frozenset(signature.anomalies)
-    return SameFailure(title=f"invalid with {', '.join(sorted(kinds))}", kinds=kinds)
+    first = next(name for name in deciding_anomalies(verdict) if name in signature.anomalies)
+    return SameFailure(
+        title=f"invalid with {first}",
+        kinds=frozenset({first}),
+        beside=frozenset(signature.anomalies) - {first},
+    )
 
 
 def unbuilt(plan: Plan) -> str:
@@ -75,7 +79,9 @@ def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
     """Tell whether a run says that the failure did not come, or that it did."""
     if not repeat.differs:
         return True
-    in_part = repeat.verdict == Validity.INVALID and not tally.wanted.kinds.isdisjoint(repeat.kinds)
+    wanted = tally.wanted
+    related = wanted.kinds | (wanted.beside if isinstance(wanted, SameFailure) else frozenset())
+    in_part = repeat.verdict == Validity.INVALID and not related.isdisjoint(repeat.kinds)
     return repeat.verdict in {Validity.VALID, Validity.INVALID} and not in_part
 
 

@@ -21,6 +21,7 @@ from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS
 from nemesis.in_words import InWords
 from nemesis.registry import KINDS, Kind
+from results.record.declared import IN_WORDS
 from workloads.registry import WORKLOADS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -59,6 +60,17 @@ def promises() -> str:
                 _names(each for each in CHECKERS if each.promise is promise),
             )
             for promise, means in _PROMISES.items()
+        ),
+    )
+
+
+def sights() -> str:
+    """Return what may be seen of a system, and which checks need it."""
+    return _table(
+        ("sight", "what it is", "checks that need it"),
+        (
+            (f"`{sight}`", words, _names(each for each in CHECKERS if sight in each.sees))
+            for sight, words in IN_WORDS.items()
         ),
     )
 
@@ -116,6 +128,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "workloads/ops": ops,
     "faults": faults,
     "checkers/promises": promises,
+    "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
 }
 """Each table by its name in the comment."""

@@ -2,8 +2,6 @@
 
 import sys
 
-import click
-
 from cluster.protocol import UserError
 from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.system import System
@@ -26,8 +24,9 @@ def permit(system: System) -> None:
             f"{path} does not say that cluster {cluster_id} is one for tests; write `test_cluster ="
             " true` into it, or start the run at a terminal"
         )
-    click.echo(
-        f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path} allows."
+    typed = input(
+        f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path} allows.\n"
+        "If that is meant, type its id: "
     )
-    if click.prompt("If that is meant, type its id", default="", show_default=False) != cluster_id:
+    if typed.strip() != cluster_id:
         raise UserError(f"that is not the id of the cluster of {path}: nothing was done")

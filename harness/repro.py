@@ -87,20 +87,23 @@ class SameAsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameFailure:
-    """The promises that a stored run broke, whatever else is broken besides.
+    """The promise that a stored run broke, whatever else is broken besides.
 
-    Another build may break more, or show other symptoms of the same.
+    Another build may break more, or show less of the same: which anomalies come beside the one that
+    weighs most is luck.
 
     Attributes:
-        kinds: The stored run's anomalies without those that others of them explain, as its
-            signature has them.
+        kinds: That one anomaly.
+        beside: The others of the stored failure that it does not explain. A run that shows one of
+            them alone can tell nothing.
     """
 
     title: str
     kinds: frozenset[str]
+    beside: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return which of the promises were not broken again."""
+        """Return whether the promise was kept, in a sentence; none if it was broken again."""
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
         broken = deciding_anomalies(verdict).keys()

@@ -81,13 +81,14 @@ def test_the_table_counts_what_was_played(tmp_path: Path) -> None:
     patch, results = PATCHES[0], tmp_path / "results.jsonl"
     unknown = {"verdict": "unknown", "anomalies": (), "sentence": "Unknown: too little."}
     of_patch, as_it_is = rows_of([line(patch, 1, **unknown)], results)
-    assert "| 0 of 1 (2 not yet played) | | (unknown: Unknown: too little.) |" in (
+    assert "| 0 of 1 (1 unknown, 2 not yet played) | | (unknown: Unknown: too little.) |" in (
         of_patch.replace("  ", " ")
     )
     assert "| 0 of 0 (10 not yet played) |" in as_it_is
     of_patch, as_it_is = rows_of([line(patch, 2), line(None, 4)], results)
-    assert "| 1 of 2 (1 not yet played) | `lost-write` | Invalid: 2 acknowledged messages /" in (
-        of_patch
+    assert (
+        "| 1 of 2 (1 unknown, 1 not yet played) | `lost-write` | Invalid: 2 acknowledged messages /"
+        in (of_patch)
     )
     assert "| 1 of 1 (9 not yet played) | seed 4: invalid |" in as_it_is
     other = line(patch, 3, digest="of another edit")

@@ -219,8 +219,12 @@ def table(
 def _row(patch: Patch, lines: Sequence[Line | None]) -> str:
     played = [line for line in lines if line is not None]
     found = [line for line in played if line.found]
-    left = len(lines) - len(played)
-    of = f"{len(found)} of {len(played)}" + (f" ({left} not yet played)" if left else "")
+    notes = {
+        "unknown": sum(line.verdict in {NONE, Validity.UNKNOWN} for line in played),
+        "not yet played": len(lines) - len(played),
+    }
+    told = ", ".join(f"{number} {how}" for how, number in notes.items() if number)
+    of = f"{len(found)} of {len(played)}" + (f" ({told})" if told else "")
     names = list(dict.fromkeys(line.anomalies[0] for line in found if line.anomalies))
     anomaly = ", ".join(f"`{name}`" for name in names)
     said = found[0].sentence if found else patch.unfound

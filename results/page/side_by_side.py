@@ -13,6 +13,7 @@ from urllib.parse import quote
 from results.engine import template_engine
 from results.record.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
+from results.record.terms import AnomalyClass
 from results.record.verdict import Verdict
 from results.repeats import RANGE, Rate
 from results.signature import deciding_anomalies
@@ -78,13 +79,13 @@ class _Cell:
 
     @property
     def anomalies(self) -> list[tuple[str, int]]:
-        """Anomalies that are not allowed, with their counts, those that weigh most first."""
+        """The system's anomalies that are not allowed, with counts; those that weigh most first."""
         if self.verdict is None:
             return []
         return [
             (name, counting(each))
             for name, each in ranked_anomalies(self.verdict)
-            if counting(each)
+            if counting(each) and each.anomaly_class is not AnomalyClass.HARNESS
         ]
 
 

@@ -21,6 +21,10 @@ from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
+OLDEST_KAFKA = (0, 11, 0)
+FIRST_KRAFT = (3, 3, 0)
+"""KRaft is meant for production since then (KIP-833)."""
+FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
 """What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
 MODES = ", ".join(KNOWN_MODES)
@@ -110,3 +114,15 @@ def known_numbers(version: str) -> tuple[int, ...]:
     told = re.match(r"\d+(?:\.\d+)*", version)
     numbers = tuple(int(each) for each in told[0].split(".")) if told else NEWEST_KAFKA
     return min(numbers, NEWEST_KAFKA)
+
+
+def mode_refusal(version: str, mode: Mode) -> str | None:
+    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    numbers = known_numbers(version)
+    if numbers < OLDEST_KAFKA:
+        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
+    if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
+        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
+    if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
+        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
+    return None

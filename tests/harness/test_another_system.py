@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.another_system import moved
+from harness.another_system import moved, without_prefix
 from harness.plans import completed_plan
 from harness.scenarios.choices import scenario_named, story_values
 from results.record.plan import Plan, PlanError
@@ -42,6 +42,25 @@ def test_brokers_that_others_start_have_no_features_and_no_ids_of_the_old() -> N
     )
     there = moved(stored, "command:/b.toml", run_id=RUN).plan
     assert (there.broker_ids, there.features, there.hosts) == (None, {}, "auto")
+
+
+def test_a_cluster_that_runs_already_keeps_the_settings_of_its_owner() -> None:
+    broker, node = {"min.insync.replicas": "2"}, {"n1": {"min.insync.replicas": "1"}}
+    stored = Plan(hosts="namespace", broker=broker, node=node, disk_mb=512)
+    there = moved(stored, "attached:/a.toml", run_id=RUN)
+    assert (there.plan.broker, there.plan.node, there.plan.disk_mb) == ({}, {}, None)
+    assert len(there.notes) == 3 + 1, "and one of the hosts"
+
+
+def test_topics_of_an_attached_cluster_lose_its_prefix() -> None:
+    fault = {"at_s": 3, "target": "leader(logquake-1-log-0,0)", "when": "x of logquake-1-log-0-0"}
+    values = {"seed": 7, "prefix": "logquake-1-", "faults": [fault]}
+    plain = {"at_s": 3, "target": "leader(log-0,0)", "when": "x of log-0-0"}
+    assert without_prefix(values) == {"seed": 7, "faults": [plain]}
+    assert without_prefix({"seed": 7, "prefix": "logquake-1-"}) == {"seed": 7}
+    stored = Plan(system="attached:/a.toml", hosts="attached", prefix="logquake-0123abcd-")
+    there = moved(stored, "kafka:4.3.1", run_id=RUN).plan
+    assert (there.prefix, there.hosts, there.topic_names) == (None, "auto", ["log-0", "log-1"])
 
 
 @pytest.mark.parametrize(

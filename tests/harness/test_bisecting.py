@@ -19,7 +19,9 @@ from tests.harness.test_repro import verdict_of
 from tests.results.told import told
 
 LOST = SameFailure(title="invalid with lost-write", kinds=frozenset({"lost-write"}))
-TWO = SameFailure(title="invalid", kinds=frozenset({"lost-write", "epoch-mismatch"}))
+TWO = SameFailure(
+    title="invalid", kinds=frozenset({"lost-write"}), beside=frozenset({"epoch-mismatch"})
+)
 RUN = "log/20261121T104500Z-7"
 
 
@@ -39,7 +41,7 @@ def run_of(
 
 GOOD, UNKNOWN = run_of("valid"), run_of("unknown")
 BAD = run_of("invalid", "lost-write", differs=False)
-OTHER, IN_PART = run_of("invalid", "unseen"), run_of("invalid", "lost-write")
+OTHER, IN_PART = run_of("invalid", "unseen"), run_of("invalid", "epoch-mismatch")
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,13 @@ def test_the_exit_code_is_known_as_soon_as_no_run_can_change_it(
     assert (settled and settled[0]) == code
 
 
-def test_the_same_failure_may_break_more_and_not_less(tmp_path: Path) -> None:
+def test_the_same_failure_breaks_the_promise_whatever_else_it_breaks(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     more = verdict_of(Validity.INVALID, "lost-write", "epoch-mismatch", "unseen")
     assert TWO.differences(more, paths) == ()
-    assert TWO.differences(verdict_of(Validity.INVALID, "lost-write"), paths) == (
-        "no epoch-mismatch",
+    assert TWO.differences(verdict_of(Validity.INVALID, "lost-write"), paths) == ()
+    assert TWO.differences(verdict_of(Validity.INVALID, "epoch-mismatch"), paths) == (
+        "no lost-write",
     )
     assert TWO.differences(verdict_of(Validity.UNKNOWN, "lost-write"), paths) == (
         "unknown, not invalid",
@@ -92,11 +95,14 @@ def test_what_is_allowed_is_no_failure_of_that_way(tmp_path: Path) -> None:
     assert LOST.differences(verdict, RunPaths(tmp_path)) == ("no lost-write",)
 
 
-def test_a_failure_is_what_its_signature_names_without_symptoms() -> None:
+def test_a_failure_is_what_weighs_most_and_symptoms_are_no_part_of_it() -> None:
     words = Words(one="loss", many="losses", means="", explains={"unseen": "nobody can see it"})
     verdict = verdict_of(Validity.INVALID, "lost-write", "unseen")
     verdict.words["lost-write"] = words
-    assert failure_of(verdict, Plan(), run_id=RUN).kinds == {"lost-write"}
+    assert failure_of(verdict, Plan(), run_id=RUN) == LOST
+    both = verdict_of(Validity.INVALID, "lost-write", "high-watermark-ahead")
+    found = failure_of(both, Plan(), run_id=RUN)
+    assert (found.kinds, found.beside) == ({"lost-write"}, {"high-watermark-ahead"})
 
 
 @pytest.mark.parametrize("valid", [Validity.VALID, Validity.UNKNOWN])

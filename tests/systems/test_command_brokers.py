@@ -1,6 +1,5 @@
 """Brokers that a command line starts: a process each, and one process for all."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from tests.brokers import brokers_of
 from tests.machine import needs
-from tests.systems.by_template import ROOT, reference_file
+from tests.systems.by_template import reference_file
 
 
 def settled(file: Path, **values: object) -> Plan:
@@ -42,6 +41,7 @@ def wait(what: str, until: Callable[[], object]) -> None:
     wait_until(until, timeout_s=30, what=what)
 
 
+@pytest.mark.night
 def test_each_broker_is_a_process_of_its_own(tmp_path: Path) -> None:
     plan = settled(reference_file(tmp_path), nodes=3)
     with started(plan, tmp_path / "run") as cluster:
@@ -73,22 +73,6 @@ def test_a_broker_that_cannot_be_prepared_is_told_of(tmp_path: Path) -> None:
         started(settled(file, nodes=1, replication=1, min_insync=1), tmp_path / "run"),
     ):
         pass
-
-
-@pytest.fixture(scope="session")
-def kfake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of kfake, beside a program that was built of the project's source."""
-    folder = tmp_path_factory.mktemp("kfake")
-    (folder / "kfake").mkdir()
-    subprocess.run(
-        ["go", "build", "-o", str(folder / "kfake" / "kfake"), "."],
-        cwd=ROOT / "docs/systems/kfake",
-        check=True,
-        timeout=400,
-    )
-    text = (ROOT / "docs/systems/kfake.toml").read_text(encoding="utf-8")
-    (folder / "kfake.toml").write_text(text, encoding="utf-8")
-    return folder / "kfake.toml"
 
 
 @needs("go")

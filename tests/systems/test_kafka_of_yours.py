@@ -7,14 +7,15 @@ import pytest
 from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.docker.image import Contents
 from cluster.java import Java
-from cluster.kafka.programs import KafkaPrograms
-from cluster.protocol import UserError
+from cluster.kafka.programs import KafkaPrograms, Seat
+from cluster.protocol import Endpoint, UserError
 from cluster.systems.builds import build_in
 from cluster.systems.kafka import distribution_of
 from cluster.systems.loggers import with_logging
 from cluster.systems.registry import system_of
 from harness.plans import refuse_another_kafka
 from harness.scenarios.choices import refuse_another_story, scenario_named, story_values
+from harness.scenarios.every import parts
 from results.record.plan import Plan, PlanError, dump_plan, plan_from
 from results.record.reading import parse_toml
 from results.record.terms import Mode
@@ -104,7 +105,9 @@ def test_a_snapshot_that_still_logged_by_reload4j_is_told_so(tmp_path: Path) -> 
     jar(folder / "libs/reload4j-1.2.25.jar", "A.class")
     plan = settled(f"kafka:{folder}")
     programs = KafkaPrograms(plan, distribution_of(plan, print), Java(path=Path("java"), major=17))
-    programs.configure(tmp_path)
+    endpoints = {"n1": Endpoint(host="127.0.0.1", broker_port=1, controller_port=2)}
+    seat = Seat(plan=plan, node="n1", folder=tmp_path, endpoints=endpoints, inner_ports={})
+    programs.configure(seat)
     assert (tmp_path / "log4j.properties").exists()
     assert not (tmp_path / "log4j2.properties").exists()
 
@@ -151,6 +154,15 @@ def test_a_story_finds_its_mode_on_a_build_as_on_a_release(tmp_path: Path) -> No
     assert told["kafka:3.9.1+a.jar"].system == "kafka:3.9.1+a.jar:zookeeper"
     own = {"system", "version"}
     assert told[build].model_dump(exclude=own) == told["kafka:3.9.1"].model_dump(exclude=own)
+
+
+def test_all_stories_of_a_release_are_played_on_a_build_of_it(tmp_path: Path) -> None:
+    build = f"kafka:{distribution(tmp_path, '3.9.1')}"
+    of_release = [each.name for each in parts(system="kafka:3.9.1")]
+    assert [each for each in of_release if each.endswith(":zookeeper")]
+    assert [each.name for each in parts(system=build)] == [
+        each.replace("kafka:3.9.1", build) for each in of_release
+    ]
 
 
 def test_the_plan_of_a_release_stays_as_it_is() -> None:

@@ -35,6 +35,7 @@ class AttachedCluster:
     Args:
         plan: The run's.
         hosts: They are up.
+        sees: What brokers may be asked for.
 
     Attributes:
         nodes: The brokers.
@@ -48,13 +49,14 @@ class AttachedCluster:
     sees: frozenset[Sight] = frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS})
     zookeeper: str | None = None
 
-    def __init__(self, plan: Plan, hosts: AttachedHosts) -> None:
+    def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:
+        self.sees = sees
         self.nodes: Sequence[str] = broker_names(plan)
         self.endpoints: Mapping[str, Endpoint] = {node: hosts.places()[node] for node in self.nodes}
         self._hosts = hosts
         self._processes = BrokerProcesses(hosts, _by_the_users)
         with dialling(hosts.attached.dial):
-            self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names)
+            self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names, sees=sees)
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:  # noqa: ARG002 - the protocol's
         """Take the brokers as they run; wait until each answers.

@@ -177,7 +177,7 @@ class AttachedSystem:
     def cluster(self, hosts: Hosts, paths: RunPaths) -> AttachedCluster:  # noqa: ARG002 - the protocol's
         """Return its brokers, which run."""
         assert isinstance(hosts, AttachedHosts), "an attached cluster has its own hosts"
-        return AttachedCluster(self.plan, hosts)
+        return AttachedCluster(self.plan, hosts, sees=self.declared().sees)
 
     def commands(self) -> Mapping[str, str]:
         """Return none."""
