@@ -43,13 +43,13 @@ target = "leader(log-0,1)"
 hold_s = 5
 
 [[faults]]
-at_s = 60
+at_s = 100
 kind = "pause"
 target = "one"
 hold_s = 8
 
 [[faults]]
-at_s = 90
+at_s = 130
 kind = "isolate"
 target = "one"
 hold_s = 8
@@ -77,7 +77,7 @@ def logquake(*words: str | Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def plan_in(folder: Path, lab: Lab, *, limit_s: int = 130, workload: str = "log") -> Path:
+def plan_in(folder: Path, lab: Lab, *, limit_s: int = 175, workload: str = "log") -> Path:
     plan = folder / "plan.toml"
     plan.write_text(PLAN.format(file=lab.file, limit_s=limit_s, workload=workload))
     plan.chmod(0o600)
