@@ -31,7 +31,8 @@ from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
 from checkers.replica_reasons import leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "acknowledged-below-min-isr"
@@ -188,7 +189,7 @@ def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
 def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
     """Return what brokers' metadata named as ISR in a time."""
     rows = group.table("leadership")
-    told = equal(rows, "source", "metadata") & present(rows, "isr")
+    told = equal(rows, "source", Source.METADATA) & present(rows, "isr")
     told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
     return select(rows, told)
 
@@ -231,6 +232,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

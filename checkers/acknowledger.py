@@ -25,7 +25,7 @@ from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.taken_epochs import taken
 from checkers.written_epochs import epochs_of, written_epochs
-from results.record.terms import Mode
+from results.record.terms import Source
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
@@ -40,7 +40,7 @@ _GAP = 8
 """Of so many epochs in a row that nobody told of each may have had a leader."""
 _OF_TIME = 2
 """So many rules are of when a broker led and was there; the others are of what logs have."""
-FILES = ("metadata-log", "state-change-log")
+FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
 """Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
 
 
@@ -350,7 +350,7 @@ def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
         return True
     knew = told.highest_before(record.sent_ns - KNOWN_NS)
     # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
-    early_ns = KNOWN_NS if group.facts.plan.mode is Mode.ZOOKEEPER else 0
+    early_ns = 0 if group.facts.plan.has_quorum else KNOWN_NS
     return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
 
@@ -419,7 +419,7 @@ def _answers(group: Group) -> dict[str, _Answers]:
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
     told &= ~equal(rows, "source", *FILES)
-    if group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not group.facts.plan.has_quorum:
         told &= equal(rows, "source", LEADER_SOURCES[0]) | equal(rows, "observer", ZOOKEEPER)
     answered = select(rows, told)
     of = np.array(texts(answered, "observer"), dtype=object)
@@ -465,7 +465,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
 
     A broker that starts anew leads in a later one. ZooKeeper may not miss one that is soon back.
     """
-    if not away.gone or who.epoch < 0 or group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not away.gone or who.epoch < 0 or not group.facts.plan.has_quorum:
         return False
     reign, told_ns = _reign(group, who), group.view(_first_told).get(who.epoch, NEVER_NS)
     return told_ns < away.until_ns and (reign is None or reign.until_ns <= away.until_ns)

@@ -16,6 +16,7 @@ from checkers.facts import RunFacts
 from checkers.findings import known, seconds
 from checkers.group import Group
 from results.record.plan import Plan
+from results.record.terms import Source
 from results.record.verdict import Evidence
 
 FIRST_ANNOUNCING = (2, 2)
@@ -112,7 +113,7 @@ def latest(items: Ints, counts: Ints) -> Ints:
 def announcements(group: Group) -> Announcements:
     """Return what leaders of a partition announced."""
     rows = group.table("leadership")
-    told = equal(rows, "source", "list-offsets")
+    told = equal(rows, "source", Source.LIST_OFFSETS)
     for name in ("leader", "leader_epoch", "high_watermark"):
         told &= ints(rows, name) >= 0
     rows = select(rows, told)

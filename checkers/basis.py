@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from checkers.facts import QUORUM_TOPIC, RunFacts
+from checkers.facts import RunFacts
 from checkers.guarantees import given_up, promises
 from checkers.layout import Place
-from checkers.protocol import Checker, During
+from checkers.protocol import Checker, During, Promise
 from checkers.registry import checkers_of
+from checkers.replica_reasons import listed
 from checkers.runner import CheckResult
+from results.record.declared import IN_WORDS, Sight, in_words
+from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
@@ -48,15 +51,43 @@ def bases(
                 for name, rows in sorted(checked.items())
                 if checkers[name].promise is promise and rows is not None
             ),
-            unshown=tuple(
-                told
-                for name, rows in sorted(checked.items())
-                if checkers[name].promise is promise and rows is not None
-                for told in unshown.get(name, ())
+            unshown=(
+                *_not_looked_for(facts, promise),
+                *(
+                    told
+                    for name, rows in sorted(checked.items())
+                    if checkers[name].promise is promise and rows is not None
+                    for told in unshown.get(name, ())
+                ),
             ),
         )
         for promise, sentence in promises(facts).items()
     )
+
+
+def unseen_by(facts: RunFacts, *, promise: Promise | None = None) -> frozenset[Sight]:
+    """Return what the system does not show, and checks would need that its plan can feed.
+
+    Args:
+        facts: The run's context.
+        promise: Only of checks of this one.
+    """
+    lacking = (each.sees for each in _blind(facts) if promise in {None, each.promise})
+    return frozenset[Sight]().union(*lacking) - facts.declared.sees
+
+
+def _blind(facts: RunFacts) -> list[Checker]:
+    """Return the checks that apply to a plan, and cannot see what they need."""
+    return [each for each in checkers_of(facts) if each.applies(facts) and not each.fits(facts)]
+
+
+def _not_looked_for(facts: RunFacts, promise: Promise) -> Iterator[str]:
+    names = sorted({each.name for each in _blind(facts) if each.promise is promise})
+    if names:
+        what = unseen_by(facts, promise=promise)
+        ends = "" if what - {Sight.ENDS} else f"nobody can tell {IN_WORDS[Sight.ENDS]}"
+        why = ends or f"the system does not show {in_words(what - {Sight.ENDS})}"
+        yield f"{listed(names)} could not show: {why}"
 
 
 def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:

@@ -32,6 +32,7 @@ from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Scope
 from checkers.reigns import between
 from results.record.clock import NS_PER_S
+from results.record.declared import Sight
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -91,7 +92,8 @@ def _lives(facts: RunFacts) -> int:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
+    watched = _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
+    return watched or not facts.shows(Sight.ENDS)  # Records of before anybody watched have neither.
 
 
 def _ends(group: Group) -> list[End]:
@@ -257,6 +259,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("faults",),
+    sees=frozenset({Sight.ENDS}),
     check=_by_itself,
     premises=(),
     scope=Scope.RUN,
@@ -302,6 +305,7 @@ OUTSIDE_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),
+    sees=frozenset({Sight.ENDS}),
     check=_from_outside,
     premises=(),
     scope=Scope.RUN,

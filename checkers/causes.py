@@ -48,7 +48,6 @@ from checkers.successors import (
 )
 from checkers.taken_epochs import taken
 from checkers.witnesses import truncations_of
-from results.record.terms import Mode
 
 _NS_PER_S = 1_000_000_000
 BEFELL = {
@@ -164,7 +163,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
         return ""
     # With ZooKeeper an epoch may go on though its leader was down, and its disk lost something.
-    sure = was_spared(group) or group.facts.plan.mode is not Mode.ZOOKEEPER
+    sure = was_spared(group) or group.facts.plan.has_quorum
     alone = sure and len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)
     if not alone or record.offset < 0 or not overwritten_in(group, record, epoch):
         return ""

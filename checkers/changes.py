@@ -9,6 +9,7 @@ from checkers.columns import Ints, ints, present, select, texts
 from checkers.disk_losses import heal_begun_ns, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
+from results.record.declared import Sight
 from results.record.milestones import ENDED
 
 NEVER_NS: Final = int(np.iinfo(np.int64).max)
@@ -48,21 +49,25 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     and the machine was awake. Where times or epochs are not told, nobody knows, and it was not
     quiet.
     """
-    facts = group.facts
+    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
+    return was_left_alone(group.facts, since_ns, until_ns) and not (
+        elected(group, since_ns - TOLD_LATE_NS, late_ns)
+        or restarted(group, since_ns - TOLD_LATE_NS, late_ns)
+    )
+
+
+def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
+    """Tell whether no fault was in force for a while, or just over, in the main phase or later.
+
+    Nor was any broker found later to have ended by itself, nor the machine asleep.
+    """
     main = facts.milestone("main")
     if main is None or since_ns < main.at_ns or until_ns < since_ns:
         return False
-    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     asleep = any(begun <= until_ns and since_ns <= ended for begun, ended in facts.silences)
     # It is found out late, and who leads next may never be told.
     ended = any(each.name == ENDED and since_ns <= each.at_ns for each in facts.milestones)
-    return not (
-        disturbed(facts, since_ns, until_ns)
-        or asleep
-        or ended
-        or elected(group, since_ns - TOLD_LATE_NS, late_ns)
-        or restarted(group, since_ns - TOLD_LATE_NS, late_ns)
-    )
+    return not (disturbed(facts, since_ns, until_ns) or asleep or ended)
 
 
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
@@ -95,12 +100,14 @@ def last_word_ns(group: Group) -> int:
     """Return until when every broker answered who leads a partition; -1: one never did."""
     rows = group.table("leadership")
     observers, seen_ns = np.array(texts(rows, "observer")), ints(rows, "observed_ns")
-    nodes = [f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)]
+    nodes = [f"n{broker}" for broker in group.facts.brokers]
     return min(int(seen_ns[observers == node].max(initial=-1)) for node in nodes)
 
 
 def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Tell whether a broker's new life was first told in a time."""
+    """Tell whether a broker's new life was first told in a time; if none is told, nobody knows."""
+    if not group.facts.shows(Sight.HIGH_WATERMARKS):
+        return True
     states = group.table("replica_states")
     nodes = np.array(states["node"].to_pylist(), dtype=np.str_)
     lives, seen_ns = ints(states, "incarnation"), ints(states, "observed_ns")

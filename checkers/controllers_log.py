@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from checkers.columns import equal, ints, present, select, texts
 from checkers.group import Group, once
+from results.record.terms import Source
 
-CONTROLLERS_LOG = "metadata-log"
+CONTROLLERS_LOG = Source.METADATA_LOG
 
 _Written = tuple[int, int, tuple[int, ...], bool]
 """Leader, epoch, ISR, and whether the election was unclean."""

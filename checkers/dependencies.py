@@ -40,7 +40,7 @@ from checkers.protocol import Derivation
 from checkers.transactions import READ_COMMITTED
 from checkers.uncommitted_read import SEEN_WITHIN_NS
 from checkers.version_order import version_order
-from results.record.terms import Judge, Outcome
+from results.record.terms import Judge, Outcome, Source
 
 WW, WR = 0, 1
 """Kinds of dependencies: write-write, write-read."""
@@ -141,7 +141,7 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
     polls, log = group.table("polls"), group.final_log
     rows = select(group.table("leadership"), present(group.table("leadership"), "observed_ns"))
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
-    told = select(rows, equal(rows, "source", "list-offsets") & (epochs >= 0))
+    told = select(rows, equal(rows, "source", Source.LIST_OFFSETS) & (epochs >= 0))
     led, brokers = ints(told, "leader_epoch"), ints(told, "leader")
     known = log is not None and len(log.offsets) and not followers_serve(group)
     # Two leaders of one epoch: then nothing is known.

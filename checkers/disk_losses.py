@@ -31,6 +31,7 @@ from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group, once
 from checkers.protocol import DISK_DOUBTS, Excuse
 from checkers.told_isrs import Told, isr_returns, told_isrs
+from results.record.declared import Declared, Sight
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
@@ -41,14 +42,28 @@ _STARTS_NS = 400_000_000
 busy may say later than the brokers died what these had told them."""
 _ANY = int(np.iinfo(np.int64).max)
 
+_KILLING = ("kill", "power-loss", "wipe", "bit-flip", "unclean-election", "controller-failover")
+"""Faults that kill processes, or may."""
+
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
 """Topic, partition, end of what is left, end of what was there, node; empty: any of the targets."""
 
 
-def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
-    """Return what the faults that take records took, by their effects, or may have taken."""
+def disk_losses(faults: pa.Table, declared: Declared | None = None) -> tuple[DiskLoss, ...]:
+    """Return what the faults that take records took, by their effects, or may have taken.
+
+    Args:
+        faults: Of the run.
+        declared: What its system declared: a kill may take records, and what a disk lost may be
+            known to nobody; None: as Kafka.
+    """
+    declared = declared or Declared()
+    blind = Sight.REPLICA_LOGS not in declared.sees
     found: list[DiskLoss] = list(_unconfirmed(faults))
+    if not declared.survives_kill:
+        killed = select(faults, equal(faults, "kind", *_KILLING) & was_begun(faults))
+        found += _of_anything(killed, Excuse.KILL)
     for excuse in _SPANS:
         hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
         rows = zip(
@@ -61,7 +76,8 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
             if excuse is not Excuse.FLIP:
                 until_ns = max(until_ns, heal_begun_ns(heal_effect, healed_ns))
             times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
-            found += _losses(excuse, effect, frozenset(targets or ()), times)
+            losses = list(_losses(excuse, effect, frozenset(targets or ()), times))
+            found += losses or [_anything(targets, times, excuse)] * blind
     return tuple(found)
 
 
@@ -100,19 +116,30 @@ def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
     """Yield a loss of anything for each fault that may have come to pass unseen."""
     ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS))
     rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))
-    times = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
-    for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *times, strict=True):
-        yield DiskLoss(
-            nodes=frozenset(targets or ()),
-            topic="",
-            partition=-1,
-            end_after=0,
-            end_before=_ANY,
-            until_ns=healed_ns if healed_ns >= 0 else _ANY,
-            began_ns=began_ns,
-            healed_ns=healed_ns,
-            excuse=Excuse.UNCONFIRMED.value,
-        )
+    yield from _of_anything(rows, Excuse.UNCONFIRMED)
+
+
+def _of_anything(rows: pa.Table, excuse: Excuse) -> Iterator[DiskLoss]:
+    """Yield a loss of anything for each of some faults."""
+    columns = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
+    for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *columns, strict=True):
+        until_ns = healed_ns if healed_ns >= 0 else _ANY
+        times = _Times(until_ns=until_ns, began_ns=began_ns, healed_ns=healed_ns)
+        yield _anything(targets, times, excuse)
+
+
+def _anything(targets: list[str] | None, times: "_Times", excuse: Excuse) -> DiskLoss:
+    return DiskLoss(
+        nodes=frozenset(targets or ()),
+        topic="",
+        partition=-1,
+        end_after=0,
+        end_before=_ANY,
+        until_ns=times.until_ns,
+        began_ns=times.began_ns,
+        healed_ns=times.healed_ns,
+        excuse=excuse.value,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,15 +246,20 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     ]
     if not took:
         return ()
-    replicas = replicas_of(group)
+    replicas, blind = replicas_of(group), not group.shows_logs
+    # Where nobody shows who has a replica, any that are as many may be all of them.
+    plan = group.facts.plan
+    all_of, least = (plan.replication, plan.least_insync) if blind else (None, None)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
     if offset < 0:  # Where it stood nobody knows, and so not whether it went with what they had.
-        return (Excuse.LAST_COPIES.value,) if _hit_together(group, took, offset, replicas) else ()
-    if excuses := _hit_together(group, sure, offset, replicas):
+        hit = _hit_together(group, took, offset, replicas, count=least)
+        return (Excuse.LAST_COPIES.value,) if hit else ()
+    if excuses := _hit_together(group, sure, offset, replicas, count=all_of):
         return excuses
-    if _hit_together(group, took, offset, replicas):
+    if _hit_together(group, took, offset, replicas, count=all_of):
         return (Excuse.UNCONFIRMED.value,)
     last_ones = _hit_the_isr(group, took, offset, known_ns=known_ns)
+    last_ones |= blind and bool(_hit_together(group, took, offset, replicas, count=least))
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
 
 
@@ -259,19 +291,31 @@ def replicas_of(group: Group) -> Collection[str]:
     replicas = set(group.logs.get(FINAL) or group.logs.get(CRASH, {}))
     if len(replicas) >= group.facts.plan.replication:
         return replicas
-    return {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)}
+    return {f"n{broker}" for broker in group.facts.brokers}
 
 
 def _hit_together(
-    group: Group, took: Sequence[DiskLoss], offset: int, replicas: Collection[str]
+    group: Group,
+    took: Sequence[DiskLoss],
+    offset: int,
+    replicas: Collection[str],
+    *,
+    count: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the excuses of losses that left none of some replicas whole at one time."""
+    """Return the excuses of losses that left none of some replicas whole at one time.
+
+    Args:
+        group: The partition.
+        took: The losses.
+        offset: Of the record.
+        replicas: Who may have one.
+        count: So many of them were it; None: all.
+    """
+    least = len(replicas) if count is None else count
     for last in took:
         at_once = [(loss, _lacking(group, loss, last.began_ns) & set(replicas)) for loss in took]
         hit = {node for _, nodes in at_once for node in nodes}
-        if hit >= set(replicas) and any(
-            nodes and offset < loss.end_before for loss, nodes in at_once
-        ):
+        if len(hit) >= least and any(nodes and offset < loss.end_before for loss, nodes in at_once):
             return tuple(sorted({loss.excuse for loss, nodes in at_once if nodes}))
     return ()
 

@@ -25,8 +25,9 @@ from checkers.findings import anomaly_at, findings, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Scope, Waits
 from checkers.replica_reasons import listed
+from results.record.declared import Sight
 from results.record.milestones import ENDED
-from results.record.terms import AnomalyClass, Mode
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "double-vote"
@@ -94,7 +95,7 @@ def _describe(group: Group, doubled: DoubleVote) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.plan.mode is not Mode.ZOOKEEPER
+    return facts.plan.has_quorum
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -131,6 +132,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),
+    sees=frozenset({Sight.QUORUM}),
     check=_check,
     premises=(),
     scope=Scope.RUN,

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.changes import NEVER_NS, was_quiet
+from checkers.changes import NEVER_NS, was_left_alone, was_quiet
 from checkers.client_reasons import (
     LIBRARY,
     doubt,
@@ -62,6 +62,7 @@ from checkers.protocol import (
 )
 from checkers.reads import reads_of
 from checkers.unclean_elections import took_value_at
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -115,18 +116,21 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
-    return bool(begun) and all(
-        was_quiet(group, start, end if end >= 0 else NEVER_NS)
-        for start, end in zip(begun, ended, strict=True)
-    )
+    spans = [
+        (start, end if end >= 0 else NEVER_NS) for start, end in zip(begun, ended, strict=True)
+    ]
+    if {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS} <= group.facts.declared.sees:
+        return bool(begun) and all(was_quiet(group, *span) for span in spans)
+    return bool(begun) and all(was_left_alone(group.facts, *span) for span in spans)
 
 
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
     """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for."""
     if not group.facts.idempotent or group.facts.plan.transactional:
         return False
+    # Where nobody shows logs, no copy tells its epoch.
     newest: dict[int, int] = {}
-    for offset in offsets:
+    for offset in offsets if group.shows_logs else ():
         written = _written(group, value, offset)
         if written is None:
             return False
@@ -166,6 +170,10 @@ def _first_read_ns(group: Group, value: int, offset: int) -> int:
 
 def _copies_left(group: Group, value: int, offsets: list[int]) -> int:
     log = group.final_log
+    if log is None and not group.shows_logs:
+        polls = group.final_polls
+        here = ints(polls, "offset")[ints(polls, "value") == value]
+        return len({*offsets} & {*here.tolist()})
     if log is None:
         return len(offsets)  # Nothing tells that a copy is gone.
     indices = [log.at(offset) for offset in offsets]

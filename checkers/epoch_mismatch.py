@@ -34,6 +34,7 @@ from checkers.reads import reads_of
 from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -288,6 +289,7 @@ CHECKER = Checker(
         "replica_states",
         "truncations",
     ),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.CHECKPOINTS, Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     applies=_applies,

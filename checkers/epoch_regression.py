@@ -29,7 +29,7 @@ from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.controllers_log import controllers_log, undisputed
 from checkers.epoch_starts import checkpoints
-from checkers.facts import FINAL, QUORUM_TOPIC
+from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proof, Proved
@@ -41,11 +41,12 @@ from checkers.replica_reasons import (
     told_ns,
     verb,
 )
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import QUORUM_TOPIC, AnomalyClass, Source
 from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "epoch-regression"
-_TOLD = ("metadata", "zookeeper")
+_TOLD = (Source.METADATA, Source.ZOOKEEPER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,8 @@ def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
     rows, end = group.table("leadership"), group.facts.quorum_high_watermark or 0
     written = present(rows, "log_offset") & (ints(rows, "leader_epoch") >= 0)
     logged = select(
-        rows, equal(rows, "source", "metadata-log") & written & (ints(rows, "log_offset") < end)
+        rows,
+        equal(rows, "source", Source.METADATA_LOG) & written & (ints(rows, "log_offset") < end),
     )
     for node in sorted(set(texts(logged, "observer"))):
         mine = select(logged, equal(logged, "observer", node))
@@ -127,8 +129,8 @@ def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
         places = ints(mine, "log_offset")[order]
         fell = [
             Regression(
-                source="metadata-log", node=node, epoch=fall.epoch, after=fall.after, offset=-1,
-                count=fall.count, where=f"record {places[fall.at]} of the quorum's log",
+                source=Source.METADATA_LOG, node=node, epoch=fall.epoch, after=fall.after,
+                offset=-1, count=fall.count, where=f"record {places[fall.at]} of the quorum's log",
             )
             for fall in _fall(ints(mine, "leader_epoch")[order])
         ]  # fmt: skip
@@ -233,7 +235,7 @@ def _check(group: Group) -> Findings:
 
 def _labels(group: Group, regression: Regression) -> Labels:
     # A node that never came back may keep metadata that the others dropped.
-    left_behind = regression.source == "metadata-log" and not group.facts.recovered
+    left_behind = regression.source == Source.METADATA_LOG and not group.facts.recovered
     return (), (Premise.RECOVERED.value,) if left_behind else ()
 
 
@@ -251,9 +253,9 @@ def _sentence(group: Group, fell: Regression) -> str:
                 f" epoch {fell.epoch}, to which its checkpoint gives {fell.where}"
                 f"{f' ({fell.count} records of that epoch)' if fell.count > 1 else ''}"
             )
-        case "zookeeper":
+        case Source.ZOOKEEPER:
             who = "ZooKeeper"
-        case "metadata-log":
+        case Source.METADATA_LOG:
             who = f"{fell.node}'s metadata log"
         case _:
             who = f"{fell.node}'s metadata"
@@ -286,13 +288,13 @@ def _why(group: Group, found: Anomaly) -> str:
             return Proved(_by_checkpoints(group, found, node))
         case "log":
             return Proved(_by_copies(group, found, node))
-        case "metadata-log":
+        case Source.METADATA_LOG:
             fell = {each.node for _, told in _along_metadata(group) for each in told}
             copies = {*controllers_log(group).copies} | fell
             if fell == {node} and len(copies) > 1:
                 return Proved(f"only {node}'s copy of the controllers' log has it so")
             return "the controllers wrote a smaller epoch than they had given out before"
-        case "zookeeper":
+        case Source.ZOOKEEPER:
             return "the controller wrote a smaller epoch than it had given out before"
         case _:
             return _by_metadata(group, found, node)
@@ -310,7 +312,7 @@ def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
         if any(each.concerns(QUORUM_TOPIC, 0) for each in group.facts.disk_losses):
             return f"{told}, or a fault took that epoch from the controllers' disks"
         return Proved(told)
-    fell = {each.node for rows in _observers(group, "metadata") for each in _told(rows, "")[1]}
+    fell = {each.node for rows in _observers(group, Source.METADATA) for each in _told(rows, "")[1]}
     alone = ", and no other broker did" if fell == {node} else ""
     return f"{node} went back to an older view of the leaders while it ran{alone}"
 
@@ -412,6 +414,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,

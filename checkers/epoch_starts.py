@@ -14,6 +14,7 @@ from checkers.columns import Ints, equal, select, texts
 from checkers.controllers_log import undisputed
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
+from results.record.declared import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
 
     A checkpoint without any line counts where the node's files could be read to their ends.
     """
+    if not group.facts.shows(Sight.CHECKPOINTS):
+        return {}
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL))
     clean = group.facts.clean_nodes

@@ -7,7 +7,7 @@ from functools import cached_property
 from checkers.quorum import QuorumFacts
 from checkers.reigns import Cut, Reign
 from checkers.taking import Taking
-from results.record.declared import Declared
+from results.record.declared import Declared, Sight
 from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -22,8 +22,6 @@ CLEAN = "clean"
 """How the harness notes that a node ended by itself when it was told to stop."""
 LOOKED, AUDITED = "looked", "audited"
 """Milestones: the hosts were looked at before the run; after it, with what is not as it was."""
-QUORUM_TOPIC = "__cluster_metadata"
-"""The topic of the controllers' log; it has one partition, and is none of the plan's."""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
@@ -220,6 +218,15 @@ class RunFacts:
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
+
+    def shows(self, sight: Sight) -> bool:
+        """Tell whether something can be seen of the system."""
+        return sight in self.declared.sees
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The brokers' ids: those that the plan has, or 1, 2, ..."""
+        return self.plan.broker_ids or tuple(range(1, self.plan.nodes + 1))
 
     @property
     def played(self) -> tuple[Milestone, ...]:

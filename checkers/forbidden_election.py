@@ -30,7 +30,8 @@ from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proved, Waits
 from checkers.replica_reasons import calm_until, told_ns, verb
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "forbidden-election"
@@ -107,7 +108,7 @@ def _elections(told: Sequence[Entry]) -> int:
 
 def _check(group: Group) -> Findings:
     found, count = list[Forbidden](), 0
-    for source in (CONTROLLERS_LOG, "zookeeper"):
+    for source in (CONTROLLERS_LOG, Source.ZOOKEEPER):
         told = _told(group, source)
         count += _elections(told)
         found += _forbidden(group, source, told)
@@ -171,7 +172,9 @@ def _why(group: Group, found: Anomaly) -> str:
     older = [one for one, other in pairwise(written) if other.offset == offset and other.follows]
     kept = [each for each in older if (each.leader, each.epoch) == (leader, epoch)]
     rows = group.table("leadership")
-    told = select(rows, equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch))
+    told = select(
+        rows, equal(rows, "source", Source.METADATA) & (ints(rows, "leader_epoch") == epoch)
+    )
     seen = any(tuple(sorted(each or ())) == tuple(sorted(isr)) for each in told["isr"].to_pylist())
     unreported = told.num_rows and not seen
     unseen = f"; no broker reported the ISR {list(isr)} in epoch {epoch}" if unreported else ""
@@ -194,6 +197,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership",),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -26,11 +26,12 @@ from checkers.columns import (
     texts,
     within,
 )
-from checkers.facts import FINAL, NOTED, QUORUM_TOPIC, RunFacts
+from checkers.facts import FINAL, NOTED, RunFacts
 from checkers.ordering import PLACE, ordered
 from checkers.shelf import Shelf, is_shelved, shelf_of
+from results.record.declared import Sight
 from results.record.tables import TABLES
-from results.record.terms import Isolation, Judge, Outcome, Phase
+from results.record.terms import QUORUM_TOPIC, Isolation, Judge, Outcome, Phase, Source
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -41,8 +42,8 @@ _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
 """The views of a group that hold columns of its tables."""
 _KEPT = 1 << 16
 """So many answers about a group are kept at most (`once`)."""
-_ISR_FROM = ("zookeeper", "metadata")
-LEADER_SOURCES = ("list-offsets", "zookeeper")
+_ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
+LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
 
@@ -271,12 +272,34 @@ class Group:
         """No offset below this one need be anywhere: 0 where nobody asked for retention.
 
         With retention it is where the last leader's log starts; without that log, where any does.
+        Where nobody shows logs, final reads began there.
         """
         if not self.facts.forgets:
             return 0
         if self.final_log is not None:
             return self.final_log.start
-        return int(ints(self.table("replica_states"), "log_start_offset").max(initial=0))
+        told = int(ints(self.table("replica_states"), "log_start_offset").max(initial=0))
+        return told if self.shows_logs else max(told, self._reads_begin)
+
+    @property
+    def shows_logs(self) -> bool:
+        """Whether its system shows replicas' logs, and which of them counts: who led last."""
+        return {Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS} <= self.facts.declared.sees
+
+    @cached_property
+    def _reads_begin(self) -> int:
+        """The first offset that final reads returned, of the isolation that began last.
+
+        If they returned nothing, all before their end may have been dropped.
+        """
+        reads, polls = self.table("final_reads"), self.final_polls
+        begun = [0]
+        for isolation in set(texts(reads, "isolation")):
+            given = ints(select(polls, equal(polls, "isolation", isolation)), "offset")
+            mine = select(reads, equal(reads, "isolation", isolation))
+            end = int(ints(mine, "target_end").max(initial=0))
+            begun.append(int(given.min(initial=end)))
+        return max(begun)
 
     @cached_property
     def committed(self) -> pa.Table:
@@ -312,7 +335,12 @@ class Group:
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
     def truncated(self, offsets: Ints) -> Mask:
-        """Tell which offsets some replica is recorded to have truncated."""
+        """Tell which offsets some replica is recorded to have truncated.
+
+        Where nobody shows logs, any may have been.
+        """
+        if not self.shows_logs:
+            return np.ones(len(offsets), dtype=np.bool_)
         cuts = self.table("truncations")
         starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
         order = np.argsort(starts)

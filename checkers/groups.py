@@ -14,13 +14,14 @@ from typing import Protocol, cast
 import pyarrow as pa
 
 from checkers.examine import Piece, damaged, examine
-from checkers.facts import QUORUM_TOPIC, RunFacts
+from checkers.facts import RunFacts
 from checkers.handed import HandedGroups
 from checkers.ingest import Tables
 from checkers.layout import RUN, DamagedError, Place, TableFile, split
 from checkers.shelf import Shelf, cleared
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
+from results.record.terms import QUORUM_TOPIC
 
 WHOLE_ROWS = 200_000
 """A table of so many rows is read at once for all places of a run, rather than place by place."""

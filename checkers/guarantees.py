@@ -8,6 +8,7 @@ from checkers.protocol import Promise
 from checkers.unclean_orders import KIND as UNCLEAN_ORDER
 from results.record.identities import groups
 
+_UNCLEAN = "unclean.leader.election.enable"
 _LOG = (
     "a partition has one log: its replicas hold the same records where they are committed, and"
     " readers get these, and nothing else, in their order"
@@ -58,6 +59,11 @@ def _acks(facts: RunFacts) -> str:
         return "acks=0: nothing is ever acknowledged, so every message may be lost"
     if facts.weak_acks:
         return "acks=1: the leader alone vouches for a message; losing the leader may lose it"
+    if "min.insync.replicas" in facts.declared.unread:
+        return (
+            "acks=all: an acknowledged message is in every in-sync replica, which may be only one:"
+            " min.insync.replicas could not be read"
+        )
     held = f"acks=all with min.insync.replicas {plan.min_insync} of {plan.replication}"
     spare = plan.min_insync - 1
     if spare <= 0:
@@ -67,6 +73,8 @@ def _acks(facts: RunFacts) -> str:
 
 
 def _unclean(facts: RunFacts) -> str:
+    if _UNCLEAN in facts.declared.unread:
+        return f"{_UNCLEAN} could not be read: a replica that lacks messages may become the leader"
     if facts.plan.unclean_elections:
         return "unclean elections are on: a replica that lacks messages may become the leader"
     planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())

@@ -48,6 +48,7 @@ from checkers.protocol import (
 )
 from checkers.reigns import TRANSACTIONS
 from checkers.unclean_elections import unclean_elections
+from results.record.declared import Sight
 from results.record.milestones import OPEN
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly, Words
@@ -297,6 +298,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=_applies,

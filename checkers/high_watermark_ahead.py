@@ -42,7 +42,8 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promis
 from checkers.replica_reasons import holders, leader_text, verb
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
-from results.record.terms import AnomalyClass, Mode
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "high-watermark-ahead"
@@ -101,10 +102,10 @@ def _last_epoch(group: Group) -> int:
 def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
     """Return for each mark of a broker the latest epoch that it may be of."""
     last = np.full(marks.num_rows, _last_epoch(group))
-    if group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not group.facts.plan.has_quorum:
         return last
     rows = group.table("leadership")
-    told = equal(rows, "source", "metadata") & equal(rows, "observer", node)
+    told = equal(rows, "source", Source.METADATA) & equal(rows, "observer", node)
     told &= present(rows, "asked_ns") & (ints(rows, "leader_epoch") >= 0)
     mine = select(rows, told)
     order = np.argsort(ints(mine, "asked_ns"), kind="stable")
@@ -344,6 +345,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=_applies,

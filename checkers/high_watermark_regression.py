@@ -48,6 +48,7 @@ from checkers.symptoms import ABOVE
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -368,6 +369,7 @@ CHECKER = Checker(
         "replica_states",
         "truncations",
     ),
+    sees=frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=announces,

@@ -36,7 +36,8 @@ from checkers.replica_reasons import calm_until, had_not_got, listed, not_yet_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "incomplete-leader"
@@ -94,7 +95,7 @@ def _leader_of(group: Group, epoch: int) -> int | None:
     """Return who led in an epoch, as the best source has it; None if nobody told."""
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))
-    for source in (*LEADER_SOURCES, "metadata-log", "metadata"):
+    for source in (*LEADER_SOURCES, Source.METADATA_LOG, Source.METADATA):
         named = ints(select(led, equal(led, "source", source)), "leader")
         if len(named):
             return int(named[0])
@@ -210,7 +211,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
     """Return which other logs had what a leader lacked, and which only reached as far."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
-    for node in (f"n{each}" for each in range(1, group.facts.plan.nodes + 1)):
+    for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
         if node != leader and reached:
             same = any(_same(group, found, node, at) for at in reached)
@@ -267,6 +268,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -25,7 +25,8 @@ from checkers.incomplete_leader import CHECKER as OF_PARTITIONS
 from checkers.incomplete_leader import NAME
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Scope, Waits
 from checkers.replica_reasons import leader_of, listed
-from results.record.terms import AnomalyClass, Mode
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 
@@ -90,7 +91,7 @@ def _describe(group: Group, found: Incomplete) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.plan.mode is not Mode.ZOOKEEPER
+    return facts.plan.has_quorum
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -112,6 +113,7 @@ CHECKER = Checker(
     words=OF_PARTITIONS.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_records", "replica_states"),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     scope=Scope.QUORUM,

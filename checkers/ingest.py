@@ -34,6 +34,7 @@ from checkers.columns import (
 from checkers.facts import CRASH, FINAL
 from checkers.layout import as_recorded
 from checkers.left_out import left_out
+from results.record.declared import Sight
 from results.record.reading import open_file
 from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 from results.record.tables import DAMAGE, LIVE, TABLES
@@ -77,6 +78,7 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: What a node's files are: `FINAL`, `CRASH`, or a step's name; empty for a writer's
             streams.
+        sees: What of a node's files is read: what its system shows.
         old: Whether the run's messages are of before `results.record.contents`: nobody can tell
             whether copies of them are intact.
     """
@@ -85,6 +87,7 @@ class Unit:
     name: str
     folder: Path
     snapshot: str = ""
+    sees: frozenset[Sight] = frozenset(Sight)
     old: bool = False
 
     @property

@@ -45,11 +45,12 @@ from checkers.protocol import (
 from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import leader_of, listed
 from results.record.clock import NS_PER_S
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "isr-not-restored"
-_ISR_FROM = ("zookeeper", "metadata")
+_ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 _FRESH_NS = 2 * NS_PER_S
 """Logs are looked at about once a second: by then a leader's log has hardly grown."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
@@ -202,7 +203,7 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:
     isr, told = numbers_in(found, "isr"), _told(group)
     leader = leader_of(group, int(ints(told, "leader_epoch").max(initial=NONE)))
-    away = [f"n{each}" for each in range(1, group.facts.plan.nodes + 1) if each not in isr]
+    away = [f"n{each}" for each in group.facts.brokers if each not in isr]
     away = [each for each in away if looks_at(group, each)]
     texts = [_lag(group, each, leader, found) for each in away if leader]
     texts = [each for each in (*texts, _written_again(group, told, leader)) if each]
@@ -336,6 +337,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends", "leadership", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     applies=_applies,

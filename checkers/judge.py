@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from checkers.basis import bases, says_why, was_written
+from checkers.basis import bases, says_why, unseen_by, was_written
 from checkers.contract import REASONS, allowed, doubts
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
@@ -16,6 +16,8 @@ from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from checkers.telling import ranked, with_causes, words_of
+from checkers.weakest import unread_sentences
+from results.record.declared import reach_without
 from results.record.milestones import INTERRUPTED, STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import (
@@ -160,7 +162,13 @@ def weigh(
         checked=checked,
         basis=bases(facts, results, checked),
         stats=dict(stats),
+        reach=_reach(facts),
     )
+
+
+def _reach(facts: RunFacts) -> tuple[str, ...]:
+    told = (*unread_sentences(facts.declared), *facts.declared.notes)
+    return (*reach_without(unseen_by(facts)), *dict.fromkeys(told))
 
 
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:

@@ -63,6 +63,7 @@ from checkers.reused_epochs import all_reused, reuse
 from checkers.symptoms import LACKING, OF_READERS
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -418,6 +419,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.REPLICA_LOGS}),
     check=_check,
     premises=(),
     applies=_applies,

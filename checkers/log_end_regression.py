@@ -35,6 +35,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promis
 from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import not_earlier, truncations_of
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -221,6 +222,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -25,6 +25,7 @@ from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Proved
 from checkers.replica_reasons import listed, verb
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -199,6 +200,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.REPLICA_LOGS}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -1,11 +1,14 @@
 """lost-write: the cluster acknowledged a record, and it is gone.
 
 Definition: a certainly committed value that is missing from the final log of the leader; or whose
-known offset lies below the highest offset of a complete final read that did not return it.
+known offset lies below the highest offset of a complete final read that did not return it. Of a
+system whose replicas' logs cannot be read: that a complete final read did not return, wherever it
+stood.
 
 Why it proves something: with acks=all the acknowledgement says that every in-sync replica has the
 record, and the log only grows; after recovery the leader's log must hold it. The second way needs
-no broker's file: a reader passed the offset and did not get the value.
+no broker's file: a reader passed the offset and did not get the value. Nor does the third: the end
+of a final read was asked for when every send had ended.
 
 What would not prove it: a send that timed out (it may not have been written); with retention, an
 offset below the leader's log start; a compacted topic; a log that could not be read up to its
@@ -37,6 +40,7 @@ from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premise, Promise, Proof
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
+from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
@@ -46,6 +50,7 @@ from checkers.witnesses import (
     skipped_by,
     vanished,
 )
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Example, Words
 
@@ -139,15 +144,40 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
     for isolation in sorted(set(texts(complete, "isolation"))):
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
         highest = int(ints(polls, "offset").max(initial=NONE))
-        yield polls, (offsets >= group.log_start) & (offsets < highest)
+        past = (offsets >= group.log_start) & (offsets < highest)
+        if not group.shows_logs:  # What stood behind the last one read is gone, or is not given.
+            past = retained(offsets, group.log_start) & ~_held_back(group, isolation)
+        yield polls, past
+
+
+def _held_back(group: Group, isolation: str) -> Mask:
+    """Tell which committed sends final reads may not have come to: a transaction was open there.
+
+    Only readers of what is committed are held back. Where they were led as far as others, nothing
+    was open.
+    """
+    offsets, reads = ints(group.committed, "offset"), group.table("final_reads")
+    ends, mine = ints(reads, "target_end"), equal(reads, "isolation", isolation)
+    end, far = int(ends[mine].min()), int(ends[~mine].max(initial=NONE))
+    may_be_open = group.facts.plan.transactional and isolation == READ_COMMITTED
+    if not may_be_open or 0 <= far <= end:
+        return np.zeros(len(offsets), dtype=np.bool_)
+    return np.asarray((offsets >= end) | (offsets < 0), dtype=np.bool_)
 
 
 def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
     facts, log = group.facts, group.final_log
     sound = log is not None and log.whole and log.node not in facts.unreadable_nodes
+    if loss.from_read and not facts.recovered and not _passed(group, loss):
+        return (Premise.RECOVERED.value,)
     if (loss.from_log and sound) or (loss.from_read and not facts.cut_streams):
         return ()
     return (Premise.READABLE_LOGS.value,) if loss.from_log else (Premise.WHOLE_RECORD.value,)
+
+
+def _passed(group: Group, loss: Loss) -> bool:
+    """Tell whether a final read went on behind the place of a loss."""
+    return loss.offset < int(ints(group.final_polls, "offset").max(initial=NONE))
 
 
 def _labels(group: Group, loss: Loss) -> Labels:
@@ -221,14 +251,15 @@ def _shadow(skips: list[int]) -> list[str]:
 
 def _first_clause(group: Group, loss: Loss, by: str) -> str:
     offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
+    told = f" (by {by})" if group.facts.shows(Sight.LEADER_EPOCHS) else ""
     if not loss.acked:
         return (
             f"{group.facts.name_of(loss.value)}, sent to {group.place} in op {loss.op_id}, whose"
-            f" transaction committed though it got no answer (written by {by})"
+            f" transaction committed though it got no answer{told.replace('by', 'written by', 1)}"
         )
     return (
         f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
-        f" at {seconds(loss.acked_ns)} to op {loss.op_id} (by {by})"
+        f" at {seconds(loss.acked_ns)} to op {loss.op_id}{told}"
     )
 
 
@@ -239,6 +270,8 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
         last = f" {group.leader.node}" if group.leader else ""
         there = ", ".join(found_on)
         return f"is missing from the log of the last leader{last}, but is in that of {there}"
+    if not _passed(group, loss):
+        return "was not returned by the final reads, which came to the end of the partition"
     passed = "was not returned by the final read, which went beyond that offset"
     return f"{passed}, though it is in the log of {', '.join(found_on)}" if collected else passed
 
@@ -266,7 +299,7 @@ def _compared(group: Group) -> Mask:
 
 def _gaps(group: Group) -> tuple[str, ...]:
     """Reads cannot replace the leader's log: only it shows what stood behind the last one read."""
-    if group.final_log is not None or group.facts.snapshot != FINAL:
+    if group.final_log is not None or group.facts.snapshot != FINAL or not group.shows_logs:
         return ()  # That a run has no final snapshot at all is told once.
     if group.leader is None:
         return (f"nobody was seen to lead {group.place}, so that there is no log to judge by",)
@@ -292,6 +325,11 @@ def _why(group: Group, found: Anomaly) -> str:
     unread = f"the log of {last}, the last leader," if last else "the last leader's log"
     if not nodes:
         read = [log.node for log in final_logs(group) if log.whole and read_whole(group, log.node)]
+        if not group.shows_logs:
+            return (
+                "this system's replica logs cannot be read, so the record does not show whether one"
+                " still has it"
+            )
         if not read:
             return "no log could be read to its end, so the record does not show whether one has it"
         lack = "" if last in read else f"; {unread} was not read to its end, and may have it"
@@ -346,7 +384,7 @@ CHECKER = Checker(
     compares="committed sends, looked for in the last leader's log or in the final reads",
     chapter=Chapter.CLIENTS,
     looks_for="a committed value that is not in the last leader's log; or that a complete final"
-    " read went past and did not return",
+    " read went past and did not return; or, where logs cannot be read, that one did not return",
     meanwhile=Proof.GONE,
     excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip

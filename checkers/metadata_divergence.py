@@ -30,7 +30,8 @@ from checkers.log_divergence import Pair, divergences
 from checkers.protocol import Chapter, Checker, During, Findings, Promise, Proved, Scope, Waits
 from checkers.quorum import Marks
 from checkers.replica_reasons import leader_text, listed, sides, verb, wrong_copy
-from results.record.terms import AnomalyClass, Mode
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "metadata-divergence"
@@ -69,8 +70,7 @@ def _check(group: Group) -> Findings:
 
 
 def _applies(facts: RunFacts) -> bool:
-    plan = facts.plan
-    return plan.mode is Mode.CONTROLLERS or (plan.mode is Mode.COMBINED and plan.nodes > 1)
+    return facts.plan.own_controllers > 0 or facts.plan.voters > 1
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -111,6 +111,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "replica_records", "replica_states"),
+    sees=frozenset({Sight.METADATA_LOG, Sight.QUORUM}),
     check=_check,
     premises=(),
     scope=Scope.QUORUM,

@@ -34,6 +34,7 @@ from checkers.group import Group, ReplicaLog
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Waits
 from checkers.replica_reasons import leader_of, leader_text, listed, verb
 from checkers.reused_epochs import reuse
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -229,6 +230,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "replica_records", "replica_states", "leadership"),
+    sees=frozenset({Sight.REPLICA_LOGS}),
     check=_check,
     premises=(),
     applies=_applies,

@@ -55,6 +55,7 @@ class Excuse(StrEnum):
     POWER = "power-loss"
     WIPE = "wipe"
     FLIP = "bit-flip"
+    KILL = "kill"
     REUSED = "reused-epoch"
     REBALANCE = "rebalance"
     UNCONFIRMED = "unconfirmed-fault"
@@ -122,7 +123,7 @@ class During(StrEnum):
     """What lay in the logs when the brokers had stopped."""
 
 
-DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
+DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP, Excuse.KILL)
 """One row of that table: what every replica that could have held a record lost."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,

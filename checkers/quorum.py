@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from checkers.columns import NONE, equal, ints, present, select, texts, unique_pairs
 from checkers.reigns import UNENDED_NS, commits
+from results.record.terms import Source
 
 Marks = Mapping[str, int]
 """A node's name, and the offset below which its log was known to be committed."""
@@ -97,7 +98,7 @@ def quorum_facts(
 
 def _disputed(leadership: pa.Table) -> dict[int, dict[str, dict[str, str]]]:
     """Return in what copies of a record of the controllers' log differ."""
-    rows = select(leadership, equal(leadership, "source", "metadata-log"))
+    rows = select(leadership, equal(leadership, "source", Source.METADATA_LOG))
     rows = select(rows, present(rows, "log_offset"))
     found: dict[int, dict[str, dict[str, str]]] = {}
     words = ["" if isr is None else str(sorted(isr)) for isr in rows["isr"].to_pylist()]

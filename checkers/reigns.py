@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import equal, ints, present, select, texts
+from results.record.terms import Source
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 """The topics whose partitions' leaders coordinate groups, and transactions."""
@@ -122,7 +123,7 @@ _Entries = dict[tuple[str, int], dict[int, tuple[set[int], int]]]
 
 
 def _entries(leadership: pa.Table) -> _Entries:
-    told = equal(leadership, "source", "metadata-log") & present(leadership, "log_offset")
+    told = equal(leadership, "source", Source.METADATA_LOG) & present(leadership, "log_offset")
     rows = select(leadership, told & (ints(leadership, "leader_epoch") >= 0))
     names = ("partition", "leader", "leader_epoch", "log_offset")
     found: _Entries = {}

@@ -17,7 +17,6 @@ from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
 from checkers.witnesses import Truncation, not_earlier, truncations_of
-from results.record.terms import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ def not_yet_ns(group: Group, node: str, epoch: int) -> int:
     Before it leads it has to know of the epoch, and till then it names an older one. With ZooKeeper
     it may lead first.
     """
-    if group.facts.plan.mode is Mode.ZOOKEEPER:
+    if not group.facts.plan.has_quorum:
         return NONE
     rows = group.table("leadership")
     epochs = ints(rows, "leader_epoch")

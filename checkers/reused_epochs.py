@@ -16,7 +16,6 @@ from checkers.columns import equal, ints, present, select
 from checkers.facts import DiskLoss
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Excuse, Labels, Premise
-from results.record.terms import Mode
 
 _FIRST_THAT_TELLS_LIVES_APART = (2, 2)
 
@@ -36,7 +35,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
     """
     plan = group.facts.plan
     told_apart = plan.version_numbers >= _FIRST_THAT_TELLS_LIVES_APART
-    if epoch < 0 or told_apart or plan.mode is not Mode.ZOOKEEPER:
+    if epoch < 0 or told_apart or plan.has_quorum:
         return (), ()
     took = [each for each in _hit_leaders(group, epoch) if each.end_after <= first]
     took = [each for each in took if last < each.end_before]

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import read_whole
+from checkers.changes import was_left_alone
 from checkers.client_reasons import (
     LIBRARY,
     answerer,
@@ -118,13 +119,30 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
     was written meanwhile (`duplicate` has the sources).
     """
     log = group.final_log
-    if log is None or not group.facts.idempotent or group.facts.plan.transactional:
+    if not group.facts.idempotent or group.facts.plan.transactional:
         return np.zeros(len(steps.at), dtype=np.bool_)
+    if log is None:
+        return _may_be_resent(group, steps.since)
     offsets = ints(group.table("sends"), "offset")
     earlier, later = (first_match(offsets[rows], log.offsets) for rows in (steps.since, steps.at))
     ids, epochs = (np.append(each, NONE) for each in (log.producer_ids, log.producer_epochs))
     bumped = (ids[earlier] != ids[later]) | (epochs[earlier] > epochs[later])
     return np.asarray((np.minimum(earlier, later) >= 0) & bumped, dtype=np.bool_)
+
+
+def _may_be_resent(group: Group, rows: Ints) -> Mask:
+    """Tell which sends may have been sent again, where nobody shows logs that would tell."""
+    if group.shows_logs:
+        return np.zeros(len(rows), dtype=np.bool_)
+    sends = group.table("sends")
+    times = zip(*(ints(sends, name)[rows].tolist() for name in ("invoke_ns", "complete_ns")),
+                strict=True)  # fmt: skip
+    after_ns = group.facts.resends_after_ns
+    told = [
+        end - start >= after_ns or not was_left_alone(group.facts, start, end)
+        for start, end in times
+    ]
+    return np.array(told, dtype=np.bool_)
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:

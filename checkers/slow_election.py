@@ -54,11 +54,12 @@ from checkers.reigns import between
 from checkers.replica_reasons import verb
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "slow-election"
-_LOOKED = ("list-offsets", "metadata", "zookeeper")
+_LOOKED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 """Sources that tell times of the run."""
 _REPEATED_NS = 3 * NS_PER_S
 """An answer that says nothing new is recorded every two seconds: between two there was no gap."""
@@ -86,7 +87,7 @@ def _observed(group: Group, *sources: str) -> Mask:
 def _claims(group: Group) -> tuple[Ints, Ints]:
     """Return from when to when brokers answered as leaders, each of an epoch by itself."""
     rows = group.table("leadership")
-    claims = select(rows, _observed(group, "list-offsets") & (ints(rows, "leader") >= 0))
+    claims = select(rows, _observed(group, Source.LIST_OFFSETS) & (ints(rows, "leader") >= 0))
     epochs, leaders = ints(claims, "leader_epoch"), ints(claims, "leader")
     asked, observed = ints(claims, "asked_ns"), ints(claims, "observed_ns")
     asked = np.where(asked >= 0, asked, observed)
@@ -99,7 +100,7 @@ def _claims(group: Group) -> tuple[Ints, Ints]:
 
 def _named(group: Group) -> tuple[Ints, Ints]:
     """Return from when to when ZooKeeper named a leader; it is told when it changes."""
-    rows = select(group.table("leadership"), _observed(group, "zookeeper"))
+    rows = select(group.table("leadership"), _observed(group, Source.ZOOKEEPER))
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     times, leaders = (ints(rows, name)[order] for name in ("observed_ns", "leader"))
     led = leaders >= 0
@@ -143,7 +144,7 @@ def vacancies(group: Group) -> list[Vacancy]:
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
     """Return whom each broker's metadata had named last by then."""
     rows = group.table("leadership")
-    told = select(rows, _observed(group, "metadata") & (ints(rows, "observed_ns") <= to_ns))
+    told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
     said = []
     for node in words_of(told, "observer"):
@@ -307,14 +308,14 @@ def _was_up(group: Group, node: str, span: tuple[int, int]) -> bool:
     """Tell whether a broker answered Metadata meanwhile."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
-    during = _observed(group, "metadata") & (times >= span[0]) & (times <= span[1])
+    during = _observed(group, Source.METADATA) & (times >= span[0]) & (times <= span[1])
     return bool((during & equal(rows, "observer", node)).any())
 
 
 def _last_named(group: Group, until_ns: int) -> str:
     """Say when a broker's metadata had named a leader last."""
     rows = group.table("leadership")
-    told = _observed(group, "metadata") & (ints(rows, "leader") >= 0)
+    told = _observed(group, Source.METADATA) & (ints(rows, "leader") >= 0)
     times = ints(rows, "observed_ns")[told]
     last_ns = int(times[times <= until_ns].max(initial=-1))
     return f" (last at {seconds(last_ns)})" if last_ns >= 0 else ""
@@ -358,6 +359,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     promise=Promise.RECOVERY,

@@ -24,7 +24,7 @@ from checkers.columns import (
 )
 from checkers.group import LEADER_SOURCES, Group
 from results.record.clock import NS_PER_S
-from results.record.terms import Outcome, Phase
+from results.record.terms import Outcome, Phase, Source
 
 _NS_PER_MS = 1_000_000
 
@@ -237,7 +237,7 @@ def _misled(rows: pa.Table) -> Mask:
     """Tell which rows name a leader of an epoch that those who know of that epoch do not name."""
     pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
     led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
-    known = led & equal(rows, "source", *LEADER_SOURCES, "metadata-log")
+    known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)
     epochs = np.unique(pairs[known] // _BROKERS)
     return led & within(pairs // _BROKERS, epochs) & ~within(pairs, pairs[known])
 
@@ -245,7 +245,7 @@ def _misled(rows: pa.Table) -> Mask:
 def _leaders(group: Group) -> pa.Table:
     """Who led from when to when, as observed; what lags behind the epoch seen is left out."""
     rows = group.table("leadership")
-    told = select(rows, equal(rows, "source", *LEADER_SOURCES, "metadata") & ~_misled(rows))
+    told = select(rows, equal(rows, "source", *LEADER_SOURCES, Source.METADATA) & ~_misled(rows))
     epochs = ints(told, "leader_epoch")
     if (epochs >= 0).any():  # Old brokers' metadata have none: better than nothing, and no more.
         told = select(told, epochs >= 0)

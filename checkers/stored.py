@@ -52,7 +52,9 @@ from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
+from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
+from results.record.declared import SHOWN_BY_FILES
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.reading import open_file
@@ -128,6 +130,9 @@ def units_of(paths: RunPaths) -> list[Unit]:
 
 
 def _node_units(paths: RunPaths) -> list[Unit]:
+    sees = read_declared(paths, read_plan(paths)[0])[0].sees
+    if not sees & SHOWN_BY_FILES:
+        return []
     stopped = any(each.name == "stopped" for each in read_milestones(paths)[0])
     snapshot = FINAL if stopped else CRASH
     units = [
@@ -135,7 +140,7 @@ def _node_units(paths: RunPaths) -> list[Unit]:
         *step_units(paths.run_id, paths.snapshots),
     ]
     old = _is_old(paths)
-    return [replace(unit, old=old) for unit in units]
+    return [replace(unit, sees=sees, old=old) for unit in units]
 
 
 def _is_old(paths: RunPaths) -> bool:
@@ -245,7 +250,7 @@ def load_facts(root: Path) -> RunFacts:
     return RunFacts(
         run_id=paths.run_id,
         recorded_id=recorded_id,
-        plan=plan,
+        plan=as_weakest(plan, declared),
         plan_known=not plan_problems,
         topics=tuple(topics),
         milestones=tuple(milestones),
@@ -259,7 +264,7 @@ def load_facts(root: Path) -> RunFacts:
         calm_from_ns=calm_ns,
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
-        disk_losses=disk_losses(faults),
+        disk_losses=disk_losses(faults, declared),
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),

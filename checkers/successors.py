@@ -46,6 +46,7 @@ from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog, once
 from checkers.reads import reads_of
 from checkers.replica_reasons import at_the_stop
 from checkers.witnesses import not_earlier, truncations_of
+from results.record.terms import Source
 
 _ASKED = 20
 """Of so many of its first acknowledgements it is asked whose they were."""
@@ -111,7 +112,7 @@ def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
     """
     rows = group.table("leadership")
     led = (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0)
-    known = led & equal(rows, "source", *LEADER_SOURCES, "metadata-log")
+    known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)
     return tuple(np.unique(ints(rows, "leader")[known if known.any() else led]).tolist())
 
 

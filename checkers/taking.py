@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from checkers.columns import equal, ints, select, texts
+from results.record.terms import Source
 
 MARK_COLUMNS = [
     "topic", "partition", "observer", "source", "leader", "observed_ns", "high_watermark",
@@ -47,7 +48,7 @@ def taking(leadership: pa.Table, since_ns: int | None) -> tuple[Taking, ...]:
     """
     if since_ns is None:
         return ()
-    told = equal(leadership, "source", "list-offsets") & (ints(leadership, "leader") >= 0)
+    told = equal(leadership, "source", Source.LIST_OFFSETS) & (ints(leadership, "leader") >= 0)
     told &= ints(leadership, "observed_ns") >= since_ns
     told &= ints(leadership, "high_watermark") >= 0
     rows = select(leadership, told).sort_by("observed_ns")

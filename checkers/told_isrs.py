@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from checkers.columns import equal, present, select
 from checkers.group import Group
+from results.record.terms import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def isr_returns(group: Group) -> tuple[Return, ...]:
 def _told(group: Group) -> tuple[Told, ...]:
     rows, names = group.table("leadership"), ("source", "observer", "incarnation")
     told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
-    told &= equal(rows, "source", "metadata", "zookeeper")
+    told &= equal(rows, "source", Source.METADATA, Source.ZOOKEEPER)
     wanted = select(rows, told).select([*names, "isr", "asked_ns", "observed_ns"])
     return tuple(
         Told(
@@ -70,7 +71,7 @@ def _told(group: Group) -> tuple[Told, ...]:
 
 
 def _returns(group: Group) -> tuple[Return, ...]:
-    brokers, found = frozenset(range(1, group.facts.plan.nodes + 1)), list[Return]()
+    brokers, found = frozenset(group.facts.brokers), list[Return]()
     left: dict[tuple[str, str, int], dict[int, int]] = {}
     for told in told_isrs(group):
         away = left.setdefault(told.by, {})

@@ -68,13 +68,13 @@ from checkers.replica_reasons import listed, wrong_copy
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
-from results.record.terms import AnomalyClass, Mode
+from results.record.declared import Sight
+from results.record.terms import QUORUM_TOPIC, AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "two-leaders-in-epoch"
-_CLAIMS = ("list-offsets", "metadata-log", "zookeeper", "metadata")
+_CLAIMS = (Source.LIST_OFFSETS, Source.METADATA_LOG, Source.ZOOKEEPER, Source.METADATA)
 _SEVERAL = "several"
-_QUORUM_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def _claims(group: Group) -> Claims:
         sources[equal(rows, "source", name)] = place
     counts = (sources >= 0) & (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
     mark, offsets = group.facts.quorum_high_watermark or 0, ints(rows, "log_offset")
-    of_log = sources == _CLAIMS.index("metadata-log")
+    of_log = sources == _CLAIMS.index(Source.METADATA_LOG)
     counts &= ~of_log | ((offsets >= 0) & (offsets < mark))
     return Claims(
         epochs=ints(rows, "leader_epoch"),
@@ -163,7 +163,7 @@ def _clashing_claims(claims: Claims) -> list[Clash]:
 
 
 def _clash(epoch: int, claims: Claims) -> Clash:
-    sources, log = np.unique(claims.sources).tolist(), _CLAIMS.index("metadata-log")
+    sources, log = np.unique(claims.sources).tolist(), _CLAIMS.index(Source.METADATA_LOG)
     several = len(sources) > 1
     return Clash(
         epoch=epoch,
@@ -253,23 +253,25 @@ def _check_quorum(group: Group) -> Findings:
         for epoch, leaders in sorted(nodes.items())
         if len(leaders) > 1
     ]
-    quorum = replace(group, topic=_QUORUM_TOPIC, partition=0)
+    quorum = replace(group, topic=QUORUM_TOPIC, partition=0)
     return findings(led.num_rows, clashes, lambda clash: _describe(quorum, clash))
 
 
 def _has_quorum(facts: RunFacts) -> bool:
-    return facts.plan.mode is not Mode.ZOOKEEPER
+    return facts.plan.has_quorum
 
 
 def _describe(group: Group, clash: Clash) -> Anomaly:
     who = " and ".join(clash.leaders)
     sentences = {
-        "list-offsets": f"{who} both answered as leader of {group.place} in epoch {clash.epoch}",
-        "metadata-log": f"the metadata log names {who} as leaders of {group.place} in epoch"
+        Source.LIST_OFFSETS: f"{who} both answered as leader of {group.place} in epoch"
         f" {clash.epoch}",
-        "metadata": f"Metadata named {who} as leaders of {group.place} in epoch {clash.epoch}",
+        Source.METADATA_LOG: f"the metadata log names {who} as leaders of {group.place} in epoch"
+        f" {clash.epoch}",
+        Source.METADATA: f"Metadata named {who} as leaders of {group.place} in epoch {clash.epoch}",
         _SEVERAL: f"{who} are both named as leader of {group.place} in epoch {clash.epoch}",
-        "zookeeper": f"ZooKeeper named {who} as leaders of {group.place} in epoch {clash.epoch}",
+        Source.ZOOKEEPER: f"ZooKeeper named {who} as leaders of {group.place} in epoch"
+        f" {clash.epoch}",
         "quorum": f"{who} were both leader of the controllers' quorum in epoch {clash.epoch}",
         "replica-records": f"{who} hold different records of epoch {clash.epoch} at offset"
         f" {clash.offset} of {group.place}",
@@ -325,7 +327,7 @@ def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> s
     elected = f"the controllers' log gives epoch {epoch} to {chosen[0]} alone"
     elected = f"{elected} (offset {named[0].offset})"
     knew = [node for node in others if node in _named_by(group, epoch, chosen[0])]
-    if source == "list-offsets":
+    if source == Source.LIST_OFFSETS:
         also = f", and its own metadata named {chosen[0]}" if knew == others else ""
         return f"{elected}: {listed(others)} answered as leader without being elected{also}"
     tellers = sorted({each for node in others for each in _named_by(group, epoch, node)})
@@ -336,7 +338,7 @@ def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> s
 def _named_by(group: Group, epoch: int, node: str) -> list[str]:
     """Return whose metadata named a broker as leader in an epoch."""
     rows = group.table("leadership")
-    told = equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch)
+    told = equal(rows, "source", Source.METADATA) & (ints(rows, "leader_epoch") == epoch)
     named = select(rows, told & (ints(rows, "leader") == int(node.removeprefix("n"))))
     return sorted(set(texts(named, "observer")))
 
@@ -382,8 +384,7 @@ def _voters(group: Group) -> frozenset[str]:
     """Return who has a vote in the quorum, if all their files were read; otherwise nobody."""
     plan, states = group.facts.plan, group.table("quorum_states")
     nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
-    count = plan.controllers if plan.mode is Mode.CONTROLLERS else plan.nodes
-    whole = len(nodes) == count and all(read_whole(group, node) for node in nodes)
+    whole = len(nodes) == plan.voters and all(read_whole(group, node) for node in nodes)
     return nodes if whole else frozenset()
 
 
@@ -399,6 +400,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,
@@ -416,6 +418,7 @@ QUORUM_CHECKER = Checker(
     words=CHECKER.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),
+    sees=frozenset({Sight.QUORUM}),
     check=_check_quorum,
     premises=(),
     scope=Scope.RUN,

@@ -49,7 +49,7 @@ from checkers.group_reasons import followers_serve, served_by, took_elsewhere
 from checkers.protocol import Chapter, Checker, During, Findings, Labels, Premise, Promise, Waits
 from checkers.replica_reasons import listed
 from results.record.clock import NS_PER_S
-from results.record.terms import AnomalyClass, Outcome
+from results.record.terms import AnomalyClass, Outcome, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
@@ -310,7 +310,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     """
     rows, polls = group.table("leadership"), group.table("polls")
     times = ints(rows, "observed_ns")
-    told = equal(rows, "source", "list-offsets") & (ints(rows, "leader") >= 0)
+    told = equal(rows, "source", Source.LIST_OFFSETS) & (ints(rows, "leader") >= 0)
     told &= equal(rows, "observer", node) | (node == "")
     answered = told & (times >= span[0]) & (times <= span[1])
     by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"

@@ -34,12 +34,13 @@ from checkers.facts import FINAL, DiskLoss, UncleanOrder
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
-from results.record.terms import Mode
+from results.record.declared import Sight
+from results.record.terms import Source
 
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of a partition's first election after its creation."""
-_AT_ONCE = (Excuse.POWER, Excuse.WIPE)
+_AT_ONCE = (Excuse.POWER, Excuse.WIPE, Excuse.KILL)
 """Faults that take their part of a log before the broker starts again."""
 
 
@@ -160,8 +161,9 @@ def took_acknowledged(group: Group, offset: int, value: int) -> bool:
 def unclean_elections(group: Group) -> UncleanElections:
     """Return the unclean elections of a partition that its plan, or its faults, allow.
 
-    The metadata log has each of them. ZooKeeper keeps no log of elections, and of a run that died
-    nobody may have collected that of the controllers: there it is enough that they are allowed,
+    The metadata log has each of them. ZooKeeper keeps no log of elections, other systems may not
+    show theirs, and of a run that died nobody may have collected that of the controllers: there it
+    is enough that they are allowed,
     unless the leader epoch is still 0, its first: then nobody was elected since the beginning.
     """
     return group.view(_worked_out)
@@ -169,9 +171,10 @@ def unclean_elections(group: Group) -> UncleanElections:
 
 def _worked_out(group: Group) -> UncleanElections:
     rows, facts = group.table("leadership"), group.facts
-    log = select(rows, equal(rows, "source", "metadata-log"))
+    log = select(rows, equal(rows, "source", Source.METADATA_LOG))
     uncollected = facts.snapshot != FINAL and not log.num_rows
-    if facts.plan.mode is Mode.ZOOKEEPER or uncollected:
+    logged = facts.plan.has_quorum and facts.shows(Sight.METADATA_LOG)
+    if not logged or uncollected:
         return UncleanElections(found=tuple(_without_log(group)))
     return UncleanElections(found=tuple(_of_metadata_log(group, log)))
 
@@ -189,7 +192,7 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
 
 def _without_log(group: Group) -> Iterator[Unclean]:
     rows = group.table("leadership")
-    epochs = ints(select(rows, equal(rows, "source", "zookeeper")), "leader_epoch")
+    epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
     if len(epochs) and not (epochs > 0).any():
         return
     if group.facts.plan.unclean_elections:

@@ -52,13 +52,14 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promis
 from checkers.replica_reasons import verb
 from checkers.successors import reached, reported_isrs
 from checkers.unclean_elections import took_value_at
-from results.record.terms import AnomalyClass
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "uncommitted-read"
 SEEN_WITHIN_NS = 10_000_000_000
 """No leader serves readers for so long without anybody's seeing its epoch."""
-_TIMED = ("list-offsets", "metadata", "zookeeper")
+_TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +232,7 @@ def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) ->
     if len(served) != 1:
         return ""
     rows, offset = group.table("leadership"), number_in(found, "offset")
-    own = equal(rows, "source", "list-offsets") & equal(rows, "observer", served[0].node)
+    own = equal(rows, "source", Source.LIST_OFFSETS) & equal(rows, "observer", served[0].node)
     told = select(rows, own & equal(rows, "leader_epoch", served[0].epoch))
     marks, lives = ints(told, "high_watermark"), ints(told, "incarnation")
     later = ints(told, "asked_ns") >= number_in(found, "completed_ns")
@@ -367,6 +368,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),
+    sees=frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}),
     check=_check,
     premises=(),
     applies=announces,

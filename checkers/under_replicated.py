@@ -62,6 +62,7 @@ from checkers.successors import reported_isrs
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -426,6 +427,7 @@ CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

@@ -3,7 +3,8 @@
 `unseen`: a certainly committed value that is not a `lost-write` and was returned by no read, though
 all final reads of its partition are complete, all transactions resolved and the ISR full. Where
 there is a read_committed final read, a transaction's record is seen by such readers only: others
-are shown it whatever the brokers make of it.
+are shown it whatever the brokers make of it. Of a system whose replicas' logs cannot be read nobody
+knows whether the record is there: then it is a `lost-write`.
 `final-read-incomplete`: a final read stopped short of its target, or was never made; or committed
 records of the leader's final log lie behind its end, because a transaction was still open there.
 
@@ -47,6 +48,7 @@ from checkers.reigns import between
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import nodes_with, skipped_by
+from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -251,6 +253,7 @@ UNSEEN_CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "assignments", "leadership", "replica_records",
             "replica_states", "truncations"),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
     check=_check_unseen,
     applies=_applies,
     promise=Promise.STORED,

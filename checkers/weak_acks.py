@@ -40,8 +40,9 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
         return True
     unsettled = sent_ns < 0 or disturbed(group.facts, sent_ns, sent_ns)
     since_ns = 0 if unsettled else sent_ns - TOLD_LATE_NS
-    cuts = group.table("truncations")
-    truncated = bool(group.truncated(np.array([offset]))[0]) if offset >= 0 else cuts.num_rows > 0
+    cuts, blind = group.table("truncations"), not group.shows_logs
+    known = bool(group.truncated(np.array([offset]))[0]) if offset >= 0 else cuts.num_rows > 0
+    truncated = known or blind
     happened = truncated or elected(group, since_ns) or restarted(group, since_ns)
     return happened and _at_an_end(group, offset, -1 if unsettled else sent_ns, acked_ns)
 

@@ -10,6 +10,7 @@ from checkers.columns import equal, ints, select, texts
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, ReplicaLog, once
 from checkers.positions import ok_inner_poll_steps, poll_steps
+from results.record.terms import Source
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 _AROUND_NS = 1_000_000_000
@@ -68,7 +69,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
     what some broker believes.
     """
     rows = group.table("leadership")
-    for source in (*LEADER_SOURCES, "metadata"):
+    for source in (*LEADER_SOURCES, Source.METADATA):
         led = select(rows, equal(rows, "source", source) & (ints(rows, "leader") >= 0))
         if led.num_rows:
             columns = [ints(led, name).tolist() for name in ("leader", "leader_epoch")]

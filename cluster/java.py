@@ -18,7 +18,7 @@ SPARKS_MODULE = "jdk.incubator.vector"
 """Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it
 refuses."""
 JAVA_VARIABLE = "LOGQUAKE_JAVA"
-"""Names the Java of brokers; `--java` sets it, for the processes of a run inherit it."""
+"""Names the Java of brokers; `--java` sets it, and the processes of a run inherit it."""
 VERSION_TIMEOUT_S = 30
 REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
 
@@ -57,18 +57,28 @@ def find_java() -> Java:
 def brokers_java() -> Java:
     """Return the Java that brokers run on: the user's own (`--java`), or that of `find_java`.
 
+    The user's own may be older than `OLDEST`: which Java a Kafka needs, its brokers know best.
+
     Raises:
         UserError: It does not start, or there is none that is new enough.
     """
     own = os.environ.get(JAVA_VARIABLE)
     if not own:
         return find_java()
-    path = Path(own).expanduser()
+    path = Path(own).expanduser().absolute()
     program = path / "bin" / "java" if path.is_dir() else path
     major = _major(program)
     if major is None:
-        raise UserError(f"--java {own} does not start; name a program java, or its home")
-    return Java(path=program.absolute(), major=major)
+        raise UserError(
+            f"--java {own} does not start; name a program java, or the folder of a JDK, which has"
+            " bin/java"
+        )
+    return Java(path=program, major=major)
+
+
+def is_chosen() -> bool:
+    """Tell whether the user chose the Java of brokers."""
+    return bool(os.environ.get(JAVA_VARIABLE))
 
 
 def spark_java_home(java: Java, cache_dir: Path) -> Path:

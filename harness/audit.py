@@ -12,6 +12,7 @@ from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
 from cluster.nodes import machines
 from cluster.protocol import CanAudit, ClusterError
+from cluster.systems.registry import system_of
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -73,6 +74,8 @@ def _traces(plan: Plan, paths: RunPaths) -> Mapping[str, str]:
     here = local_traces(paths.processes)
     if plan.is_simulated:  # Its machines are objects of the stage, and end with it.
         return here
-    hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
+    hosts = system_of(plan).hosts(paths) or make_hosts(
+        plan.hosts, machines(plan), paths.processes, image=plan.image
+    )
     there = hosts.traces() if isinstance(hosts, CanAudit) else {}
     return {**here, **there}

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
+from cluster.protocol import OF_SYSTEMS
 from nemesis.in_words import InWords
 from nemesis.registry import KINDS, Kind
+from results.record.declared import IN_WORDS
 from workloads.registry import WORKLOADS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -62,6 +64,17 @@ def promises() -> str:
     )
 
 
+def sights() -> str:
+    """Return what may be seen of a system, and which checks need it."""
+    return _table(
+        ("sight", "what it is", "checks that need it"),
+        (
+            (f"`{sight}`", words, _names(each for each in CHECKERS if sight in each.sees))
+            for sight, words in IN_WORDS.items()
+        ),
+    )
+
+
 def chapter(of: Chapter) -> str:
     """Return the checks of a chapter, those that look for the same in one row."""
     rows: dict[tuple[str, str], list[Checker]] = {}
@@ -78,18 +91,19 @@ def faults() -> str:
     """Return all kinds of faults, each in the words of its module."""
     return _table(
         ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
-         "may cost"),
+         "system", "may cost"),
         (_fault(name, kind) for name, kind in KINDS.items()),
     )  # fmt: skip
 
 
 def _fault(name: str, kind: Kind) -> tuple[str, ...]:
     said: InWords = import_module(kind.make.__module__).SAYS[name]
-    hosts = ", ".join(sorted(kind.needs)) or "any"
+    hosts = ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "any"
+    system = ", ".join(sorted(kind.needs & OF_SYSTEMS)) or "any"
     if kind.by_hand:
         hosts += "; by hand"
     told = (said.does, said.injected, said.proven, said.undone)
-    return (f"`{name}`", f"`{kind.family}`", *told, hosts, said.costs)
+    return (f"`{name}`", f"`{kind.family}`", *told, hosts, system, said.costs)
 
 
 def workloads() -> str:
@@ -114,6 +128,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "workloads/ops": ops,
     "faults": faults,
     "checkers/promises": promises,
+    "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
 }
 """Each table by its name in the comment."""

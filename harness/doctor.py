@@ -14,8 +14,8 @@ from cluster.hosts.choose import choose_hosts
 from cluster.hosts.examine import INSTALL, Finding, examine
 from cluster.hosts.namespace import search_path
 from cluster.java import find_java
-from cluster.kafka.fetch import cached_versions
 from cluster.protocol import UserError
+from cluster.systems.registry import releases_at_hand
 
 ENOUGH_DISK_BYTES = 2 << 30
 LAB_PROGRAMS = {
@@ -107,7 +107,7 @@ def _spark() -> Finding:
 def _cache() -> Finding:
     what = "Kafka at hand"
     try:
-        versions = cached_versions()
+        versions = releases_at_hand()
     except (OSError, UserError) as refused:  # HOME is another user's, or there is none.
         remedy = "set XDG_CACHE_HOME to a folder that you may write to"
         return Finding(what=what, works=False, detail=str(refused), remedy=remedy)

@@ -13,6 +13,7 @@ from cluster.nodes import machines
 from cluster.systems.registry import system_of
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
+from harness.scenarios.choices import refuse_another_story
 from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
 from results.record.plan import Plan, dump_plan
@@ -59,6 +60,7 @@ def dealt(plan: Plan, *, keep: bool = False) -> tuple[Choice, Schedule]:
     refuse_elsewhere(plan, asked, keep=keep)
     system = system_of(asked.settled(lambda _: None))
     plan = system.plan
+    refuse_another_story(plan)
     own_cuts = system.cuts_by_itself(HostKind.PROCESS)
     choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=own_cuts)
     why_not = abilities_for(system, choice.hosts)

@@ -63,9 +63,8 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
     machine = machine_named(kept, name)
     return {
         "NODE": name,
-        "BOOTSTRAP": kept.bootstrap,
         "BROKER": machine.address,
-        "ZOOKEEPER": kept.zookeeper,
+        **kept.addresses,
         "PATH": search_path(),
     }
 

@@ -7,6 +7,12 @@ INVALID = 1
 UNKNOWN = 2
 NOT_HEALED = 1
 """Of `heal`: hosts are not all as they were before the runs, for nothing that the user typed."""
+BISECT_GOOD = 0
+BISECT_BAD = 1
+BISECT_SKIP = 125
+"""Of `repro --bisect`, as `git bisect run` reads them (git-bisect(1)): it tries another commit."""
+BISECT_INTERRUPTED = 130
+"""Of the same, by Ctrl-C: a shell's code for that. From 128 on git ends the bisection."""
 BAD_ARGUMENTS = 254
 INTERNAL_ERROR = 255
 

@@ -4,13 +4,17 @@ A run that died while it was played gets the milestone `failed`. So a second hea
 report of it, and the verdict on its record says why it is incomplete.
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.hosts.heal import Healed, heal_trials
-from cluster.protocol import ClusterError
+from cluster.protocol import ClusterError, UserError
+from cluster.systems.attached.marker import Marker, read_marker
+from cluster.systems.attached.mending import mend_attached
+from harness.dead_runs import heal_dead_run
 from harness.endings import note
 from harness.scratch import remove_scratch
-from nemesis.ledger import heal_dead_run, open_entries
+from nemesis.ledger import open_entries
 from results.export.contents import MANIFEST
 from results.export.unpacking import remove_abandoned
 from results.record.atomic import StoreError
@@ -76,12 +80,54 @@ def heal_store(root: Path) -> Healed:
     return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))
 
 
+def heal_attached(file: Path, root: Path) -> Healed:
+    """Undo what dead runs of a store left on an attached cluster.
+
+    Args:
+        file: The cluster's, as the user named it.
+        root: The store.
+
+    Returns:
+        As `heal_store`.
+
+    Raises:
+        PlanError, UserError: The file cannot be used, or a run is under way there.
+    """
+    file = file.expanduser().absolute()
+    dead: dict[RunPaths, Marker] = {}
+    for run in Store(root).runs():
+        marker = read_marker(run.attached)
+        if marker is None or marker.file != str(file):
+            continue
+        refuse_unless_own(run)
+        if is_alive(run):
+            raise UserError(f"{run.run_id} is under way on that cluster; end it first")
+        dead[run] = marker
+    with ExitStack() as held:
+        for run in dead:
+            held.enter_context(hold_run(run))
+        mended = mend_attached(file, [*dead.values()])
+        done, failed = list(mended.done), list(mended.failed)
+        for run in dead:
+            if not mended.failed:
+                run.attached.unlink(missing_ok=True)
+            done_here, failed_here = _heal_run(run)
+            done += [f"{run.run_id}: {sentence}" for sentence in done_here]
+            failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
+    return Healed(done=tuple(done), failed=tuple(failed))
+
+
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
     """Heal a dead run; return what was done, and what could not be done now."""
     in_force = len(open_entries(run.ledger))
     died = _note_died(run)
     healed = heal_dead_run(run)
     done, failed = list(healed.done), list(healed.failed)
+    if marker := read_marker(run.attached):
+        failed.append(
+            "what it left on its attached cluster is undone by its file alone; type: logquake heal"
+            f" {marker.file}"
+        )
     try:
         done += remove_scratch(run)
     except WaitTimeoutError as late:

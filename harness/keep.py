@@ -31,8 +31,8 @@ from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
 from cluster.systems.registry import system_of
 from cluster.systems.system import Deployment
+from harness.dead_runs import heal_dead_run
 from harness.signalled import SignalledEvent
-from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
@@ -95,6 +95,11 @@ class Kept(BaseModel):
     bootstrap: str
     zookeeper: str
     machines: Mapping[str, Machine]
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where its brokers and ZooKeeper listen, as a command on a node finds it."""
+        return {"BOOTSTRAP": self.bootstrap, "ZOOKEEPER": self.zookeeper}
 
     @property
     def alive(self) -> bool:
@@ -246,7 +251,13 @@ def main() -> None:
 def _start(paths: RunPaths, undo: ExitStack) -> None:
     """Start the cluster, and write down how it is reached."""
     plan = plan_from(load_plan(paths.plan))
-    hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
+    hosts = make_hosts(
+        plan.hosts,
+        machines(plan),
+        paths.processes,
+        image=plan.image,
+        own_software=plan.named.is_yours,
+    )
     undo.callback(hosts.down)
     hosts.up()
     system = system_of(plan)

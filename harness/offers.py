@@ -60,7 +60,8 @@ def offers(hosts: str | None = None) -> list[Offer]:
     if hosts is not None and named not in {*HostKind}:
         choose_hosts(hosts)  # Refuses it, unless it is `auto`.
         return offers()
-    forms = {kind.value: kind.value for kind in HostKind} | ({named: hosts} if hosts else {})
+    kinds = [kind.value for kind in HostKind if kind is not HostKind.ATTACHED]
+    forms = dict(zip(kinds, kinds, strict=True)) | ({named: hosts} if hosts else {})
     return [_offer(HostKind(kind), form) for kind, form in forms.items()]
 
 

@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from cluster.protocol import Ability, UserError
-from harness.reaching import refuse_unsaid
+from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
+from results.record.systems import MODES
 from results.record.tuning import tunes_a_broker, tunes_a_client
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
@@ -25,7 +26,7 @@ _PLAN = """\
 
 name = "log"                 # The run's folder in the store.
 system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
-                             # metadata may follow: kafka:3.9.1:zookeeper, combined, controllers.
+                             # metadata may follow: kafka:3.9.1:@MODES@.
                              # Or reference: Logquake's own cluster, without Java or network.
 # bug = "ack-before-commit"  # Of the reference cluster: truncate-to-high-watermark,
                              # ack-before-commit, vote-not-persisted.
@@ -104,7 +105,7 @@ COMMENTED_PLAN = _PLAN.replace(
     "\n                             # ".join(
         f"{name}: {each.brief}" for name, each in WORKLOADS.items()
     ),
-)
+).replace("@MODES@", MODES)
 
 
 def assemble_plan(
@@ -119,7 +120,11 @@ def assemble_plan(
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
     """
-    values = values_behind(load_plan(plan_file, own=True)) if plan_file is not None else {}
+    values: dict[str, object] = {}
+    if plan_file is not None:
+        values = load_plan(plan_file, own=True)
+        refuse_unsaid_system(plan_file, values, options)
+        values = values_behind(values)
     plan = completed_plan(values, options, broker=broker, client=client)
     if plan_file is not None:
         refuse_unsaid(plan_file, plan, options)
@@ -250,6 +255,8 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
     Raises:
         UserError: It is another one.
     """
+    if plan.named.is_yours:
+        return  # Of the image only its Java is used.
     if image_has and image_has != plan.kafka_version:
         raise UserError(
             f"the image {plan.image} has Kafka {image_has}, but the plan says {plan.system}; take"

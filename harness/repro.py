@@ -24,6 +24,7 @@ from results.record.story import load_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import Verdict
 from results.repeats import RANGE, Rate
+from results.signature import deciding_anomalies
 
 Json = dict[str, object]
 """A JSON object, for machines."""
@@ -40,6 +41,7 @@ class Repeat:
         differs: Why it did not come out the same way, in sentences; none: it did.
         took_s: From its start to its verdict.
         interrupted: Whether Ctrl-C ended it; it counts for nothing then.
+        started: Whether its brokers were ready once.
     """
 
     run_id: str | None
@@ -48,6 +50,7 @@ class Repeat:
     differs: tuple[str, ...]
     took_s: float
     interrupted: bool = False
+    started: bool = True
 
 
 class Wanted(Protocol):
@@ -83,6 +86,28 @@ class SameAsBefore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SameFailure:
+    """The promises that a stored run broke, whatever else is broken besides.
+
+    Another build may break more, or show other symptoms of the same.
+
+    Attributes:
+        kinds: The stored run's anomalies without those that others of them explain, as its
+            signature has them.
+    """
+
+    title: str
+    kinds: frozenset[str]
+
+    def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
+        """Return which of the promises were not broken again."""
+        if verdict.valid is not Validity.INVALID:
+            return (f"{verdict.valid}, not invalid",)
+        broken = deciding_anomalies(verdict).keys()
+        return tuple(f"no {kind}" for kind in sorted(self.kinds - broken))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AsExpected:
     """The end that a scenario expects."""
 
@@ -105,11 +130,13 @@ class Tally:
         wanted: What was looked for.
         times: How many runs were asked for.
         repeats: In order.
+        system: Where, if the user said so; empty: where the plan has it.
     """
 
     wanted: Wanted
     times: int
     repeats: tuple[Repeat, ...]
+    system: str = ""
 
     @property
     def counted(self) -> tuple[Repeat, ...]:
@@ -137,9 +164,10 @@ class Tally:
             return ["no run was played to its end"]
         said = [f"{Rate(times=self.same, of=of).words} came out the same way: {self.wanted.title}"]
         kinds = sorted(self.wanted.kinds)
+        where = f" on {self.system}" if self.system else ""
         return (
             said
-            + [f"{Rate(times=self.again(kind), of=of).words} had {kind}" for kind in kinds]
+            + [f"{Rate(times=self.again(kind), of=of).words} had {kind}{where}" for kind in kinds]
             + [RANGE]
         )
 
@@ -148,6 +176,7 @@ class Tally:
         of = len(self.counted)
         return {
             "wanted": self.wanted.title,
+            "system": self.system or None,
             "times": self.times,
             **_figures(self.same, of),
             "kinds": {k: _figures(self.again(k), of) for k in sorted(self.wanted.kinds)},
@@ -171,7 +200,10 @@ class Tally:
         Args:
             playing_s: For how long one is being played; None: none is.
         """
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        title = f"on {self.system}" if self.system else None
+        table = Table(
+            title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="dim"
+        )
         for column in ("", "run", "verdict", "the same", "seconds"):
             table.add_column(column, overflow="fold")
         for number, each in enumerate(self.repeats, 1):
@@ -207,9 +239,13 @@ def repeat(play: Callable[[], tuple[Verdict, RunPaths]], wanted: Wanted, *, firs
     except (EngineError, InternalError, PlanError, StoreError, UserError) as failed:
         if first and not isinstance(failed, InternalError):
             raise
-        took_s = stopwatch_s() - begun_s
         return Repeat(
-            run_id=None, verdict="", kinds=frozenset(), differs=(str(failed),), took_s=took_s
+            run_id=None,
+            verdict="",
+            kinds=frozenset(),
+            differs=(str(failed),),
+            took_s=stopwatch_s() - begun_s,
+            started=False,
         )
     interrupted = was_interrupted(paths)
     differs = wanted.differences(verdict, paths)
@@ -220,6 +256,7 @@ def repeat(play: Callable[[], tuple[Verdict, RunPaths]], wanted: Wanted, *, firs
         differs=("it was interrupted",) if interrupted else differs,
         took_s=stopwatch_s() - begun_s,
         interrupted=interrupted,
+        started=any(each.name == "ready" for each in load_milestones(paths.milestones)),
     )
 
 

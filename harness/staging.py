@@ -27,13 +27,14 @@ from cluster.reference.simulator.clock import WALL_CLOCK_S
 from cluster.systems.registry import system_of
 from cluster.systems.system import System
 from harness.audit import audit
+from harness.dead_runs import heal_dead_run
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, Answer, Answers, at_once, postponed
+from harness.permission import permit
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
-from harness.scenarios.choices import doubts
+from harness.scenarios.choices import doubts, refuse_another_story
 from harness.scenarios.telling import story_of
-from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
 from results.environment import collect_environment
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
@@ -92,6 +93,7 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
         UserError, PlanError: Something that the user can mend.
     """
     system, choice = settled(plan, keep=keep, say=say)
+    permit(system)
     plan = system.plan
     why_not = abilities_for(system, choice.hosts)
     abilities = able(why_not)
@@ -101,6 +103,8 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     for sentence in (*doubts(plan), *dropped):
         say(sentence)
     refuse_another_kafka(plan, image_has=choice.kafka)
+    if choice.kafka and plan.named.is_yours:
+        say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")
     played = system_of(as_played(plan, choice.hosts, abilities=abilities))
     played.prepare(say)
     return Prepared(plan=played.plan, system=played, dropped=dropped)
@@ -120,6 +124,7 @@ def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[Syst
     asked = system_of(plan)
     refuse_elsewhere(plan, asked, keep=keep)
     system = system_of(asked.settled(say))
+    refuse_another_story(system.plan)  # Which was put together before its version was known.
     choice = choose_hosts(
         system.plan.hosts,
         image=system.plan.image,

@@ -29,9 +29,10 @@ from checkers.ingest import writer_of
 from checkers.live.look import Looks, Violation
 from checkers.live.window import STREAMS, Window
 from checkers.unclean_orders import unclean_orders
+from checkers.weakest import as_weakest
+from cluster.log_tail import LogTail, Parsed
+from cluster.replica_rows import rows_of
 from harness.interrupt import die_with_parent
-from harness.log_tail import LogTail, Parsed
-from harness.replica_rows import rows_of
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -127,10 +128,10 @@ class Watcher:
         return RunFacts(
             run_id=self._paths.run_id,
             recorded_id=self._paths.run_id,
-            plan=self._plan,
+            plan=as_weakest(self._plan, self._declared),
             topics=tuple(self._topics),
             milestones=tuple(read_milestones(self._paths)[0]),
-            disk_losses=disk_losses(faults),
+            disk_losses=disk_losses(faults, self._declared),
             unclean_orders=unclean_orders(faults),
             disturbances=disturbances(faults),
             judge=self._plan.judge,

@@ -111,7 +111,12 @@ class RealWorld:
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
         """Return machines of the system's own, or hosts of the plan's kind."""
         return system_of(plan).hosts(paths) or make_hosts(
-            plan.hosts, machines(plan), paths.processes, image=plan.image, disk_mb=plan.disk_mb
+            plan.hosts,
+            machines(plan),
+            paths.processes,
+            image=plan.image,
+            disk_mb=plan.disk_mb,
+            own_software=plan.named.is_yours,
         )
 
     def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:

@@ -4,7 +4,7 @@ A fault has a life: plan, undo into the ledger, inject, confirm by measurement, 
 strike from the ledger. What lives here:
 
 - the faults, by name in `registry` (docs/faults.md has the table); what several of them share is in
-  `brokers`, `log_folders`, `disks`, `clocks`, `leadership`, `replicas`, `cut` and `quality`;
+  `brokers`, `log_bounds`, `disks`, `clocks`, `leadership`, `replicas`, `cut` and `quality`;
 - whom and when: `roster` and `targets` (nodes by role), `grudges` (shapes of partitions),
   `schedule` and `decks` (the deal), `triggers` (states that are waited for), `scripted` (stories);
 - the life: `runner` drives the schedule, `life` one fault, `claims` keep two apart, `ledger` and

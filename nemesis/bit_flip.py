@@ -21,14 +21,14 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from random import Random
 
-from cluster.files.batches import RecordBatch, read_segment
-from cluster.protocol import CanKill, ClusterError, Disk, ReadsAllAtStart
+from cluster.protocol import Batch, CanKill, ClusterError, Disk, Logs, ReadsAllAtStart
 from nemesis.bits import HEADER_BYTES, put_right, turn_over
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
+from nemesis.cluster_effects import Place
 from nemesis.disk_effects import BitFlipEffect, BitsRightEffect, FlippedBit
 from nemesis.in_words import InWords
-from nemesis.log_folders import Place, log_bounds, recovery_points, replica_folders, segments
+from nemesis.log_bounds import log_bounds
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import FlipBack, Restart
@@ -53,19 +53,19 @@ class BitFlip:
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        if site.disk_of is None:
+        if site.disk_of is None or site.logs is None:
             raise ClusterError("the disks of this cluster are not at hand")
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         self.targets = aim.targets
-        self._site, self._stop = site, aim.stop
+        self._site, self._stop, self._logs = site, aim.stop, site.logs
         self._killer: CanKill = site.cluster
         looks = isinstance(site.cluster, ReadsAllAtStart) and site.cluster.reads_all_at_start
         self._latent = aim.rng.random() < 0.5 and not looks  # noqa: PLR2004 - a coin
         self._brokers = HitBrokers(site, aim.targets)
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._flips = [
-            chosen_bit(node, disk, led=_led(site, node), rng=aim.rng)
+            chosen_bit(node, disk, led=_led(site, node), rng=aim.rng, logs=site.logs)
             for node, disk in self._disks.items()
         ]
         self._found: list[str] = []
@@ -92,9 +92,9 @@ class BitFlip:
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
         # Only now nobody writes any more: what came since the bit was drawn lies behind it, too.
-        self._flips = [_measured_again(self._disks[flip.node], flip) for flip in self._flips]
+        self._flips = [self._measured_again(flip) for flip in self._flips]
         for flip in self._flips:
-            self._found.append(turn_over(self._disks[flip.node], flip_back(flip)))
+            self._found.append(turn_over(self._disks[flip.node], flip_back(flip), self._logs))
         self._restarted_s = stopwatch_s()
         for node in self.targets:
             self._site.cluster.start_node(node)
@@ -123,7 +123,7 @@ class BitFlip:
         """Flip back what is still flipped; start the brokers, but those that run."""
         self._brokers.note_heal()
         for flip in self._flips:
-            if put_right(self._disks[flip.node], flip_back(flip)):
+            if put_right(self._disks[flip.node], flip_back(flip), self._logs):
                 self._flipped_back.append(f"{flip.topic}-{flip.partition}")
         self._brokers.start_missing()
 
@@ -160,18 +160,18 @@ class BitFlip:
         count = 1  # An emptied log is sound, too.
         for flip in self._flips:
             disk = self._disks[flip.node]
-            for path in segments(disk, PurePosixPath(flip.segment).parent):
-                segment = read_segment(disk.read(path))
+            for path in self._logs.segments(disk, PurePosixPath(flip.segment).parent):
+                segment = self._logs.read(disk.read(path))
                 # A broker that runs is writing: its last batch may be half there.
                 if len(segment.damage) > segment.torn:
                     return 0
                 count += len(segment.batches)
         return count
 
-
-def _measured_again(disk: Disk, flip: FlippedBit) -> FlippedBit:
-    logs = segments(disk, PurePosixPath(flip.segment).parent)
-    return replace(flip, log_end=log_bounds(disk, logs)[1])
+    def _measured_again(self, flip: FlippedBit) -> FlippedBit:
+        disk = self._disks[flip.node]
+        segments = self._logs.segments(disk, PurePosixPath(flip.segment).parent)
+        return replace(flip, log_end=log_bounds(disk, segments, self._logs)[1])
 
 
 def flip_back(flip: FlippedBit) -> FlipBack:
@@ -186,7 +186,9 @@ def flip_back(flip: FlippedBit) -> FlipBack:
     )
 
 
-def chosen_bit(node: str, disk: Disk, *, led: Collection[Place], rng: Random) -> FlippedBit:
+def chosen_bit(
+    node: str, disk: Disk, *, led: Collection[Place], rng: Random, logs: Logs
+) -> FlippedBit:
     """Draw a bit of a node's logs.
 
     Args:
@@ -194,23 +196,24 @@ def chosen_bit(node: str, disk: Disk, *, led: Collection[Place], rng: Random) ->
         disk: Its files; the broker may run.
         led: Partitions that it leads: others are taken, if there are any.
         rng: Draws.
+        logs: Knows the files.
 
     Raises:
         ClusterError: There is no batch.
     """
-    points = recovery_points(disk)
-    found = {
-        place: logs
-        for place, folder in replica_folders(disk)
-        # Kafka's own topics carry none of our values.
-        if not place[0].startswith("__") and any(_batches(disk, logs := segments(disk, folder)))
+    points = logs.recovery_points(disk)
+    segments = {
+        place: logs.segments(disk, folder)
+        for place, folder in logs.replica_folders(disk)
+        if not place[0].startswith("__")  # Kafka's own topics carry none of our values.
     }
+    found = {place: each for place, each in segments.items() if any(_batches(disk, each, logs))}
     if not found:
         raise ClusterError(f"no log of {node} has a batch that could be damaged")
     place = rng.choice(sorted(set(found) - set(led)) or sorted(found))
-    logs, point = found[place], points.get(place, 0)
-    candidates = list(_batches(disk, logs))
-    looked_at = [each for each in candidates if _end_of(each[0], logs) > point]
+    chosen, point = found[place], points.get(place, 0)
+    candidates = list(_batches(disk, chosen, logs))
+    looked_at = [each for each in candidates if _end_of(each[0], chosen) > point]
     segment, batch = rng.choice(looked_at or candidates)
     byte = batch.position + HEADER_BYTES + rng.randrange(len(batch.body))
     return FlippedBit(
@@ -223,24 +226,24 @@ def chosen_bit(node: str, disk: Disk, *, led: Collection[Place], rng: Random) ->
         bit=rng.randrange(8),
         base_offset=batch.base_offset,
         end_offset=batch.end_offset,
-        log_end=log_bounds(disk, logs)[1],
+        log_end=log_bounds(disk, chosen, logs)[1],
         recovery_point=point,
     )
 
 
 def _batches(
-    disk: Disk, logs: Collection[PurePosixPath]
-) -> Iterator[tuple[PurePosixPath, RecordBatch]]:
+    disk: Disk, segments: Collection[PurePosixPath], logs: Logs
+) -> Iterator[tuple[PurePosixPath, Batch]]:
     """Yield the batches of clients' records; those of old formats have another header."""
-    for path in logs:
-        for batch in read_segment(disk.read(path)).batches:
+    for path in segments:
+        for batch in logs.read(disk.read(path)).batches:
             if batch.magic == _MAGIC and not batch.control and len(batch.body):
                 yield path, batch
 
 
-def _end_of(segment: PurePosixPath, logs: list[PurePosixPath]) -> float:
+def _end_of(segment: PurePosixPath, segments: list[PurePosixPath]) -> float:
     """Return where the next segment begins; behind the last one is no end."""
-    later = [int(path.stem) for path in logs if int(path.stem) > int(segment.stem)]
+    later = [int(path.stem) for path in segments if int(path.stem) > int(segment.stem)]
     return min(later, default=float("inf"))
 
 

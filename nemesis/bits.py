@@ -1,7 +1,6 @@
 """One bit in a segment: turned over, found to be so, and put right again. Also for a dead run."""
 
-from cluster.files.batches import RecordBatch, read_segment
-from cluster.protocol import ClusterError, Disk
+from cluster.protocol import Batch, ClusterError, Disk, Logs
 from nemesis.undo import FlipBack
 
 HEADER_BYTES = 61
@@ -12,33 +11,33 @@ _MAX_BYTES = 64 << 20
 """Of a batch: far more than brokers take. A file with a hole may announce 4 GiB."""
 
 
-def turn_over(disk: Disk, flip: FlipBack) -> str:
+def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
     """Flip the bit of a batch that is sound; return what a reader of the segment says then.
 
     Raises:
         ClusterError: The batch is not there any more, or its sum is right nevertheless.
     """
     before = _bytes_at(disk, flip)
-    if before is None or _sound(before) is None:
+    if before is None or _sound(before, logs) is None:
         raise ClusterError(f"the batch at offset {flip.base_offset} of {flip.segment} is gone")
     _write(disk, flip, before)
-    said = read_segment(disk.read(flip.segment)).damage
+    said = logs.read(disk.read(flip.segment)).damage
     found = [each for each in said if f"the batch at byte {flip.position} " in each]
     if not found:
         raise ClusterError(f"a flipped bit in {flip.segment} makes no difference to its sums")
     return found[0]
 
 
-def put_right(disk: Disk, flip: FlipBack) -> bool:
+def put_right(disk: Disk, flip: FlipBack, logs: Logs) -> bool:
     """Flip the bit back if it is still flipped; False if the batch is sound, or gone.
 
     Raises:
         ClusterError: The batch is damaged in another way as well.
     """
     now = _bytes_at(disk, flip)
-    if now is None or _sound(now) is not None:
+    if now is None or _sound(now, logs) is not None:
         return False
-    if _sound(_turned(now, flip)) is None:
+    if _sound(_turned(now, flip), logs) is None:
         raise ClusterError(
             f"the batch at byte {flip.position} of {flip.segment} is not the one whose bit was"
             " flipped, and does not match its CRC"
@@ -63,8 +62,8 @@ def _bytes_at(disk: Disk, flip: FlipBack) -> bytes | None:
     return data if 0 <= flip.byte - flip.position < size == len(data) else None
 
 
-def _sound(data: bytes) -> RecordBatch | None:
-    return next(iter(read_segment(data).batches), None)
+def _sound(data: bytes, logs: Logs) -> Batch | None:
+    return next(iter(logs.read(data).batches), None)
 
 
 def _turned(data: bytes, flip: FlipBack) -> bytes:

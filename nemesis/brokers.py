@@ -40,6 +40,15 @@ class HitBrokers:
         self._healed_s: float | None = None
         self._own_word_s: float | None = None
 
+    def one_a_process(self) -> tuple[str, ...]:
+        """Return one target of each process, in order: a signal to it reaches all that it plays."""
+        first = {at: node for node, at in reversed(self.before.items())}
+        return tuple(node for node, at in self.before.items() if first[at] == node)
+
+    def of_process(self, node: str) -> tuple[str, ...]:
+        """Return the targets that a target's process plays, itself among them."""
+        return tuple(each for each, at in self.before.items() if at == self.before[node])
+
     def wait_states(self, wanted: frozenset[str | None], patience: Patience) -> bool:
         """Wait until each of the processes is in one of the states."""
         try:
@@ -79,10 +88,12 @@ class HitBrokers:
             ClusterError, OSError, SubprocessError: One did not start; all others were tried.
         """
         failed: list[Exception] = []
+        started: set[str] = set()
         for node in self._targets:
             try:
-                if broker_is_gone(self._site, node):
+                if node not in started and broker_is_gone(self._site, node):
                     self._site.cluster.start_node(node)
+                    started |= {*self._site.together([node])}
             except FAILURES as refused:
                 failed.append(refused)
         if failed:

@@ -45,11 +45,15 @@ class Targets:
     Args:
         plan: Of the run; its replication and its partitions decide what roles there are.
         rng: Draws for the common deck; a kind's own deck disturbs nobody's draws.
+        led: Whether the system tells who leads its controllers.
+
+    Attributes:
+        rng: As above.
     """
 
-    def __init__(self, plan: Plan, rng: Random) -> None:
-        self._plan = plan
-        self._common = _common_roles(plan, rng)
+    def __init__(self, plan: Plan, rng: Random, *, led: bool = True) -> None:
+        self._plan, self.rng = plan, rng
+        self._common = _common_roles(plan, rng, led=led)
         self._aimed: dict[str, Iterator[str]] = {}
         self._waiting: deque[str] = deque()
 
@@ -78,12 +82,12 @@ class Targets:
         return role
 
 
-def _common_roles(plan: Plan, rng: Random) -> Iterator[str]:
+def _common_roles(plan: Plan, rng: Random, *, led: bool) -> Iterator[str]:
     """Yield role expressions: every role once a round, first of all a leader and a follower."""
     places = endless(plan.topic_partitions, rng)
     has_followers = plan.replication > 1
     first = shuffled(["leader", "follower"] if has_followers else ["leader"], rng)
-    later = shuffled(["controller", "isr", "one"], rng)
+    later = shuffled(["controller", "isr", "one"] if led else ["isr", "one"], rng)
     every = [*first, *later]
     rounds = endless(every, rng)
     for role in every:

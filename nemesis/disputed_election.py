@@ -16,10 +16,8 @@ confirmed, not those after.
 
 import itertools
 from functools import partial
-from pathlib import PurePosixPath
 
-from cluster.files.quorum_log import LoggedVote, quorum_votes
-from cluster.protocol import CanKill, ClusterError, Disk, Link, Quality
+from cluster.protocol import CanKill, ClusterError, Disk, Link, Logs, Quality, Vote
 from nemesis.background import Background
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers, broker_runs
@@ -47,7 +45,6 @@ END_LIMIT_S = 15.0
 RETRY_S = 0.2
 LEAST_VOTERS = 3
 """Two candidates, and who votes for one of them."""
-LOG = PurePosixPath("logs/server.log")
 
 
 class DisputedElection:
@@ -64,7 +61,7 @@ class DisputedElection:
     def __init__(self, aim: Aim, site: Site) -> None:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
-        if site.disk_of is None:
+        if site.disk_of is None or site.logs is None:
             raise ClusterError("the logs of this cluster's nodes are not at hand")
         voters = site.controllers or tuple(site.cluster.nodes)
         if set(aim.targets) != set(voters):
@@ -75,7 +72,7 @@ class DisputedElection:
         self._aim, self._site, self._cluster = aim, site, site.cluster
         self._brokers = HitBrokers(site, aim.targets)
         self._slow = _slow_links(aim, site)
-        self._logs = {node: _VotesOf(site.disk_of(node)) for node in aim.targets}
+        self._logs = {node: _VotesOf(site.disk_of(node), site.logs) for node in aim.targets}
         self._turns = {node: new_lock() for node in aim.targets}
         self._over = new_event()
         self._background = Background()
@@ -199,24 +196,25 @@ class _VotesOf:
 
     Args:
         disk: The node's files.
+        logs: Knows them.
     """
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, disk: Disk, logs: Logs) -> None:
+        self._disk, self._logs = disk, logs
         self._read_to = 0
 
     def skip(self) -> None:
         """Leave out what is in the log by now."""
-        self._read_to = self._disk.size(LOG)
+        self._read_to = self._disk.size(self._logs.votes_log)
 
-    def new(self) -> list[LoggedVote]:
+    def new(self) -> list[Vote]:
         """Return the votes since the last look, in order; a line that has no end yet waits."""
-        if self._disk.size(LOG) <= self._read_to:
+        if self._disk.size(self._logs.votes_log) <= self._read_to:
             return []
-        said = self._disk.read(LOG, at=self._read_to)
+        said = self._disk.read(self._logs.votes_log, at=self._read_to)
         whole = said[: said.rfind(b"\n") + 1]
         self._read_to += len(whole)
-        return list(quorum_votes(whole.decode(errors="replace").splitlines()))
+        return list(self._logs.votes(whole.decode(errors="replace").splitlines()))
 
 
 def _slow_links(aim: Aim, site: Site) -> BadLinks:

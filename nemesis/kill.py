@@ -37,7 +37,7 @@ class Kill:
     def inject(self) -> None:
         """Kill the brokers."""
         self._started_s = stopwatch_s()
-        for node in self.targets:
+        for node in self._brokers.one_a_process():
             self._cluster.kill_node(node)
 
     def confirm(self, patience: Patience) -> KillEffect | None:

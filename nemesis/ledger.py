@@ -18,7 +18,7 @@ from cluster.hosts.disk import LocalDisk
 from cluster.hosts.heal import Healed, heal_hosts
 from cluster.hosts.leftovers import leftovers, run_mark
 from cluster.hosts.signals import signal_marked, state_of
-from cluster.protocol import ClusterError, ProcessId
+from cluster.protocol import ClusterError, Logs, ProcessId
 from nemesis.bits import put_right
 from nemesis.brokers import STOPPED
 from nemesis.undo import FlipBack, Resume, Undo
@@ -98,7 +98,7 @@ def open_entries(path: Path) -> tuple[Entry, ...]:
     return tuple(entries.values())
 
 
-def heal_dead_run(paths: RunPaths) -> Healed:
+def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
     """Undo what a run left behind whose controller is dead. Idempotent.
 
     Paused processes are continued; then everything that the run started is killed, and all that it
@@ -107,6 +107,7 @@ def heal_dead_run(paths: RunPaths) -> Healed:
 
     Args:
         paths: The run's; the caller has seen that its controller is dead.
+        logs: Knows its nodes' files.
     """
     entries = open_entries(paths.ledger)
     left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
@@ -115,7 +116,9 @@ def heal_dead_run(paths: RunPaths) -> Healed:
         said for entry in entries for each in entry.undo if (said := _undone(each, left, marked))
     ]
     healed = heal_hosts(paths)
-    undone += [said for entry in entries for each in entry.undo if (said := _righted(each, paths))]
+    undone += [
+        said for entry in entries for each in entry.undo if (said := _righted(each, paths, logs))
+    ]
     failed = healed.failed or _not_struck(paths.ledger, entries)
     return Healed(done=(*undone, *healed.done), failed=tuple(failed))
 
@@ -130,12 +133,13 @@ def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
     return []
 
 
-def _righted(undo: Undo, paths: RunPaths) -> str | None:
+def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
     """Put a flipped bit right in the files of a dead run: they are evidence of Kafka's, not ours.
 
     Args:
         undo: The entry.
         paths: The run's; no broker of it runs any more.
+        logs: Knows the files.
     """
     if not isinstance(undo, FlipBack):
         return None
@@ -143,7 +147,7 @@ def _righted(undo: Undo, paths: RunPaths) -> str | None:
     if file is None:
         return None  # It is gone; or it never was a file of this node.
     try:
-        righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name))
+        righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name), logs)
     except (ClusterError, OSError):
         return None  # Whatever it is now, it is not our bit alone: the record shows it.
     return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None

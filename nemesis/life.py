@@ -1,11 +1,12 @@
 """The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
-from cluster.protocol import CanFindCoordinators, ClusterError, ClusterView
+from cluster.protocol import Ability, CanFindCoordinators, ClusterError, ClusterView
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
@@ -222,7 +223,8 @@ class Life:
         """Make the fault for the nodes that its target means now."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
         if isinstance(self._target, Named):
-            targets, view, make = self._target.nodes, self._site.cluster.view(), self._target.make
+            targets, view = self._widened(self._target.nodes), self._site.cluster.view()
+            make = self._target.make
         else:
             targets, view = self._resolved(self._target, stop)
             make = KINDS[self.scheduled.kind].make
@@ -233,6 +235,7 @@ class Life:
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
         fault = make(aim, self._site)
+        self._check_links(fault)
         self._claim_moved(fault)
         about = fault.place if isinstance(fault, OfPartition) else place
         spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
@@ -271,6 +274,7 @@ class Life:
             roster, find = self._roster(), self._coordinator
             try:
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
+                nodes = self._widened(nodes)
                 self._check_there(nodes, view)
                 self._check_free(nodes)
             except NoTargetError as nobody:
@@ -287,6 +291,38 @@ class Life:
         if stop.is_set():
             raise NoTargetError("the main phase ended before it could begin")
         return found
+
+    def _widened(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Return targets with all brokers that their processes play.
+
+        Raises:
+            ClusterError: One process plays several brokers, and the fault needs them apart.
+        """
+        kind = KINDS.get(self.scheduled.kind)
+        if kind is not None and kind.aspect is Aspect.CLUSTER:
+            return nodes  # Nothing is done to them.
+        together = self._site.together(nodes)
+        if kind is not None and Ability.APART in kind.needs:
+            self._refuse_shared(self._site.cluster.nodes)
+        return together
+
+    def _refuse_shared(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            shared = self._site.together([node])
+            if len(shared) > 1:
+                raise ClusterError(
+                    f"one process plays the brokers {', '.join(shared)}: none of them can be hit"
+                    " alone"
+                )
+
+    def _check_links(self, fault: Fault) -> None:
+        """Refuse links within a process: a script names them, and nothing would be cut."""
+        brokers = {*self._site.cluster.nodes}
+        for sender, receiver in fault.links:
+            if sender in brokers and receiver in self._site.together([sender]):
+                raise ClusterError(
+                    f"one process plays {sender} and {receiver}: no link lies between them"
+                )
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
         """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""

@@ -41,7 +41,7 @@ class Pause:
     def inject(self) -> None:
         """Stop the processes where they are."""
         self._started_s = stopwatch_s()
-        for node in self.targets:
+        for node in self._brokers.one_a_process():
             self._cluster.pause_node(node)
 
     def confirm(self, patience: Patience) -> PauseEffect | None:
@@ -54,7 +54,7 @@ class Pause:
     def heal(self) -> None:
         """Continue the processes; start those again that died meanwhile."""
         self._brokers.note_heal()
-        for node in self.targets:
+        for node in self._brokers.one_a_process():
             self._cluster.resume_node(node)
         self._brokers.start_missing()
 

@@ -19,23 +19,16 @@ metadata log, whose every append is flushed before it counts. What a flush by ti
 Healed by a restart.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from cluster.files.batches import read_segment
-from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Disk, PowerCut
+from cluster.protocol import CanExcuse, CanKill, CanLosePower, ClusterError, Disk, Logs, PowerCut
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
+from nemesis.cluster_effects import Place
 from nemesis.disk_effects import PowerLossEffect, ReplicaCut
 from nemesis.in_words import InWords
-from nemesis.log_folders import (
-    Place,
-    flush_interval,
-    log_bounds,
-    recovery_points,
-    replica_folders,
-    segments,
-)
+from nemesis.log_bounds import log_bounds
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
@@ -59,7 +52,7 @@ class PowerLoss:
     def __init__(self, aim: Aim, site: Site, places: Collection[Place] | None = None) -> None:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
-        if site.disk_of is None:
+        if site.disk_of is None or site.logs is None:
             raise ClusterError("the disks of this cluster are not at hand")
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
@@ -67,7 +60,7 @@ class PowerLoss:
         hosts = site.hosts if places is None else None
         self._power = hosts if hosts is not None and isinstance(hosts, CanLosePower) else None
         self._disks = {node: site.disk_of(node) for node in aim.targets}
-        self._places = places
+        self._places, self._logs = places, site.logs
         self._cuts: list[ReplicaCut] = []
         self._started_s = stopwatch_s()
 
@@ -89,19 +82,19 @@ class PowerLoss:
                 " log was cut"
             )
         for disk in self._disks.values():
-            self._cuts += cut_unflushed(disk, self._places)
+            self._cuts += cut_unflushed(disk, self._places, self._logs)
 
     def _turn_off(self, hosts: CanLosePower) -> None:
         for node, disk in self._disks.items():
             logs = {
-                place: {each: disk.read(each) for each in segments(disk, folder)}
-                for place, folder in sorted(replica_folders(disk))
+                place: {each: disk.read(each) for each in self._logs.segments(disk, folder)}
+                for place, folder in sorted(self._logs.replica_folders(disk))
             }
             if isinstance(self._cluster, CanExcuse):
                 self._cluster.excuse_end(node)
             left = hosts.lose_power(node)
             self._cluster.kill_node(node)  # Of whom it shall be known that it is gone.
-            self._cuts += [_cut_by_power(place, log, left) for place, log in logs.items()]
+            self._cuts += [self._cut_by_power(place, log, left) for place, log in logs.items()]
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:
         """See that the processes are gone; what was cut from the files is known already."""
@@ -122,38 +115,40 @@ class PowerLoss:
         """See that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
+    def _cut_by_power(
+        self,
+        place: Place,
+        log: Mapping[PurePosixPath, bytes],
+        left: Mapping[PurePosixPath, PowerCut],
+    ) -> ReplicaCut:
+        """Return what a loss of power took from one partition's segments, as they were before."""
+        return ReplicaCut(
+            topic=place[0],
+            partition=place[1],
+            recovery_point=self._end(log, {path: left[path].flushed for path in log}),
+            log_end_before=self._end(log, {path: len(data) for path, data in log.items()}),
+            log_end_after=self._end(log, {path: left[path].kept for path in log}),
+            bytes_cut=sum(left[path].lost for path in log),
+        )
 
-def _cut_by_power(
-    place: Place, log: Mapping[PurePosixPath, bytes], left: Mapping[PurePosixPath, PowerCut]
-) -> ReplicaCut:
-    """Return what a loss of power took from one partition's segments, as they were before it."""
-    return ReplicaCut(
-        topic=place[0],
-        partition=place[1],
-        recovery_point=_end(log, {path: left[path].flushed for path in log}),
-        log_end_before=_end(log, {path: len(data) for path, data in log.items()}),
-        log_end_after=_end(log, {path: left[path].kept for path in log}),
-        bytes_cut=sum(left[path].lost for path in log),
-    )
+    def _end(self, log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
+        """Return the offset behind the last whole batch, if files have so many bytes."""
+        end = 0
+        for path, data in sorted(log.items()):
+            batches = self._logs.read(data[: sizes[path]]).batches
+            end = batches[-1].end_offset if batches else max(end, int(path.stem))
+            if sizes[path] < len(data):
+                break  # Nobody who reads this segment gets to those behind it.
+        return end
 
 
-def _end(log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
-    """Return the offset behind the last whole batch of a log of which files have so many bytes."""
-    end = 0
-    for path, data in sorted(log.items()):
-        batches = read_segment(data[: sizes[path]]).batches
-        end = batches[-1].end_offset if batches else max(end, int(path.stem))
-        if sizes[path] < len(data):
-            break  # Nobody who reads this segment gets to those behind it.
-    return end
-
-
-def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaCut]:
+def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> list[ReplicaCut]:
     """Cut the logs of a broker that is gone behind their recovery points.
 
     Args:
         disk: The broker's files; its logs are in `data`.
         places: The partitions; None: all.
+        logs: Knows the files.
 
     Returns:
         What was cut of each partition, also where that is nothing.
@@ -161,53 +156,66 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaC
     Raises:
         ClusterError: A partition that was named is not there.
     """
-    points, interval = recovery_points(disk), flush_interval(disk)
-    found = dict(replica_folders(disk))
+    points, interval = logs.recovery_points(disk), logs.flush_interval(disk)
+    found = dict(logs.replica_folders(disk))
     if absent := sorted(set(places or ()) - found.keys()):
         topic, partition = absent[0]
         raise ClusterError(f"there is no log of {topic}-{partition}")
+    cut = _Cutter(disk, logs, interval)
     return [
-        _cut_log(disk, folder, place, _flushed_to(disk, folder, points.get(place, 0), interval))
+        cut.cut(folder, place, points.get(place, 0))
         for place, folder in sorted(found.items())
         if places is None or place in places
     ]
 
 
-def _flushed_to(disk: Disk, folder: PurePosixPath, point: int, interval: int | None) -> int:
-    """Return below which offset a log is on disk: fewer than an interval's messages are not."""
-    if interval is None:
-        return point
-    _, end = log_bounds(disk, segments(disk, folder))
-    return max(point, end - interval + 1)
+class _Cutter:
+    """Cuts logs of one disk; files behind the cut that Kafka makes again go, too.
 
+    Args:
+        disk: The broker's files.
+        logs: Knows them.
+        interval: Of its flushes, in messages; None: it has none.
+    """
 
-def _cut_log(disk: Disk, folder: PurePosixPath, place: Place, recovery_point: int) -> ReplicaCut:
-    """Cut one partition's segments; the first stays, empty if need be."""
-    logs = segments(disk, folder)
-    before = after = int(logs[0].stem) if logs else 0
-    bytes_cut = 0
-    for segment in logs:
-        data, base = disk.read(segment), int(segment.stem)
-        batches = read_segment(data).batches
-        behind = [batch for batch in batches if batch.end_offset > recovery_point]
-        kept = [batch for batch in batches if batch.end_offset <= recovery_point]
-        before = batches[-1].end_offset if batches else max(before, base)
-        after = kept[-1].end_offset if kept else after
-        if behind:
-            bytes_cut += len(data) - behind[0].position
-            size = None if segment != logs[0] and not kept else behind[0].position
-            _shorten(disk, segment, size)
-        elif base > max(recovery_point, after):
-            _shorten(disk, segment, None if segment != logs[0] else 0)
-    _remove_snapshots(disk, folder, after)
-    return ReplicaCut(
-        topic=place[0],
-        partition=place[1],
-        recovery_point=recovery_point,
-        log_end_before=before,
-        log_end_after=after,
-        bytes_cut=bytes_cut,
-    )
+    def __init__(self, disk: Disk, logs: Logs, interval: int | None) -> None:
+        self._disk, self._logs, self._interval = disk, logs, interval
+
+    def cut(self, folder: PurePosixPath, place: Place, point: int) -> ReplicaCut:
+        """Cut one partition's segments; the first stays, empty if need be."""
+        disk, segments = self._disk, self._logs.segments(self._disk, folder)
+        recovery_point = self._flushed_to(segments, point)
+        before = after = int(segments[0].stem) if segments else 0
+        bytes_cut = 0
+        for segment in segments:
+            data, base = disk.read(segment), int(segment.stem)
+            batches = self._logs.read(data).batches
+            behind = [batch for batch in batches if batch.end_offset > recovery_point]
+            kept = [batch for batch in batches if batch.end_offset <= recovery_point]
+            before = batches[-1].end_offset if batches else max(before, base)
+            after = kept[-1].end_offset if kept else after
+            if behind:
+                bytes_cut += len(data) - behind[0].position
+                size = None if segment != segments[0] and not kept else behind[0].position
+                _shorten(disk, segment, size)
+            elif base > max(recovery_point, after):
+                _shorten(disk, segment, None if segment != segments[0] else 0)
+        _remove_snapshots(disk, folder, after)
+        return ReplicaCut(
+            topic=place[0],
+            partition=place[1],
+            recovery_point=recovery_point,
+            log_end_before=before,
+            log_end_after=after,
+            bytes_cut=bytes_cut,
+        )
+
+    def _flushed_to(self, segments: Sequence[PurePosixPath], point: int) -> int:
+        """Return below which offset a log is on disk: fewer than an interval's messages are not."""
+        if self._interval is None:
+            return point
+        _, end = log_bounds(self._disk, segments, self._logs)
+        return max(point, end - self._interval + 1)
 
 
 def _shorten(disk: Disk, segment: PurePosixPath, size: int | None) -> None:

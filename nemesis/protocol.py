@@ -1,7 +1,8 @@
 """What a fault is, and what it works upon."""
 
+import itertools
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, Self, runtime_checkable
@@ -12,9 +13,12 @@ from cluster.protocol import (
     ClusterError,
     Disk,
     HasControllers,
+    HasLogs,
     Hosts,
     Link,
+    Logs,
     ProcessId,
+    SharesProcesses,
 )
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
@@ -66,6 +70,18 @@ class Site:
             controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
             machines=tuple(machines),
         )
+
+    @property
+    def logs(self) -> Logs | None:
+        """Who knows the files of replicas; None: nobody, or they are not at hand."""
+        return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
+
+    def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Return nodes with all others that their processes play: what hits one hits those."""
+        if not isinstance(self.cluster, SharesProcesses):
+            return tuple(nodes)
+        shared = map(self.cluster.played_with, nodes)
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(shared)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,8 @@ from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
 from results.record.plan import SIMULATED, Plan, PlanError
 
+ON_FILES = frozenset({Ability.FILES, Ability.APART})
+"""For what is done to the files of one broker's replicas: the others have to live on."""
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
 START_S = 5.0
@@ -58,7 +60,7 @@ class Kind:
         make: Makes one.
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
-        needs: What hosts must be able to do; that alone decides where it works.
+        needs: What hosts and system must be able to do; that alone decides where it works.
         aims: The roles that it is dealt to; none: the common deck's.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
@@ -125,12 +127,13 @@ def _cut(
     least_nodes: int = 2,
     spares: bool = False,
     divides: bool = False,
+    needs: Collection[Ability] = (),
 ) -> Kind:
     return Kind(
         family=family,
         make=make,
         settle_s=1,
-        needs=frozenset({Ability.CUT}),
+        needs=frozenset({Ability.CUT, Ability.APART, *needs}),
         aspect=Aspect.LINKS,
         least_nodes=least_nodes,
         spares=spares,
@@ -155,22 +158,23 @@ def _shape(make: FaultMaker) -> Kind:
         family="network",
         make=make,
         settle_s=2,
-        needs=frozenset({Ability.SHAPE}),
+        needs=frozenset({Ability.SHAPE, Ability.APART}),
         aspect=Aspect.QUALITY,
         least_nodes=2,
     )
 
 
 def _clock(make: FaultMaker) -> Kind:
-    needs = frozenset({Ability.CLOCK})
+    needs = frozenset({Ability.CLOCK, Ability.TIME})
     return Kind(family="clock", make=make, settle_s=2, needs=needs, aspect=Aspect.CLOCK)
 
 
-def _leadership(make: FaultMaker, *, settle_s: float) -> Kind:
+def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
     return Kind(
         family="leadership",
         make=make,
         settle_s=settle_s,
+        needs=frozenset(needs),
         aims=("leader",),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
@@ -179,15 +183,41 @@ def _leadership(make: FaultMaker, *, settle_s: float) -> Kind:
     )
 
 
-def _disk(make: FaultMaker) -> Kind:
-    return Kind(family="disk", make=make, settle_s=9, starts=1, needs=frozenset({Ability.DISK}))
+def _disk(make: FaultMaker, *more: Ability) -> Kind:
+    needs = frozenset({Ability.DISK, Ability.KILL, *more})
+    return Kind(family="disk", make=make, settle_s=9, starts=1, needs=needs)
+
+
+def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
+    return Kind(
+        family=need.value,
+        make=make,
+        settle_s=settle_s,
+        starts=starts,
+        needs=frozenset({need}),
+        on_controllers=True,
+    )
+
+
+def _files(
+    family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
+) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        settle_s=settle_s,
+        starts=1,
+        needs=ON_FILES | {*needs},
+        aims=aims,
+        when_whole=True,
+    )
 
 
 KINDS: dict[str, Kind] = {
     "isolate": _cut(isolate),
     "halves": _cut(halves, divides=True),
-    "one-way-in": _cut(one_way_in, spares=True),
-    "one-way-out": _cut(one_way_out, spares=True),
+    "one-way-in": _cut(one_way_in, spares=True, needs={Ability.ONE_WAY}),
+    "one-way-out": _cut(one_way_out, spares=True, needs={Ability.ONE_WAY}),
     # Apart from `partition`, whose deck of four shapes every default run deals from.
     "ring": _cut(ring, family="splits", least_nodes=LEAST_RING, divides=True),
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES, divides=True),
@@ -201,24 +231,25 @@ KINDS: dict[str, Kind] = {
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
-    "kill": Kind(family="kill", make=Kill, settle_s=6, starts=1, on_controllers=True),
-    "stop": Kind(family="stop", make=Stop, settle_s=7, starts=1, on_controllers=True),
-    "pause": Kind(family="pause", make=Pause, settle_s=1, on_controllers=True),
+    "kill": _process(Kill, Ability.KILL, settle_s=6, starts=1),
+    "stop": _process(Stop, Ability.STOP, settle_s=7, starts=1),
+    "pause": _process(Pause, Ability.PAUSE, settle_s=1),
     "rolling-restart": Kind(
         family="rolling",
         make=RollingRestart,
+        needs=frozenset({Ability.STOP, Ability.APART}),
         settle_s=30,
         starts=3,
         aims=("all",),
         on_controllers=True,
     ),
-    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, starts=1, when_whole=True),
-    "wipe": Kind(family="wipe", make=Wipe, settle_s=10, starts=1, when_whole=True),
-    "bit-flip": Kind(
-        family="bit-flip", make=BitFlip, settle_s=9, starts=1, aims=("follower",), when_whole=True
+    "power-loss": _files("power-loss", PowerLoss, Ability.KILL, settle_s=9),
+    "wipe": _files("wipe", Wipe, Ability.STOP, settle_s=10),
+    "bit-flip": _files(
+        "bit-flip", BitFlip, Ability.KILL, Ability.STOP, settle_s=9, aims=("follower",)
     ),
     "disk-full": _disk(DiskFull),
-    "read-only": _disk(ReadOnly),
+    "read-only": _disk(ReadOnly, Ability.STOP),
     "slow-disk": Kind(
         family="disk",
         make=SlowDisk,
@@ -229,11 +260,14 @@ KINDS: dict[str, Kind] = {
     "clock-offset": _clock(ClockOffset),
     "clock-drift": _clock(ClockDrift),
     "clock-strobe": _clock(ClockStrobe),
-    "preferred-election": _leadership(PreferredElection, settle_s=1),
-    "reassignment": _leadership(Reassignment, settle_s=4),
+    "preferred-election": _leadership(
+        PreferredElection, Ability.ELECT, Ability.REASSIGN, settle_s=1
+    ),
+    "reassignment": _leadership(Reassignment, Ability.REASSIGN, settle_s=4),
     "controller-failover": Kind(
         family="leadership",
         make=ControllerFailover,
+        needs=frozenset({Ability.KILL, Ability.QUORUM, Ability.APART}),
         settle_s=7,
         starts=1,
         aims=("controller",),
@@ -246,6 +280,7 @@ KINDS: dict[str, Kind] = {
     "unclean-election": Kind(
         family="leadership",
         make=UncleanElection,
+        needs=frozenset({Ability.KILL, Ability.ELECT, Ability.APART}),
         settle_s=20,
         starts=3,
         aims=("replicas",),
@@ -262,7 +297,7 @@ KINDS: dict[str, Kind] = {
         family="leadership",
         make=DisputedElection,
         settle_s=10,
-        needs=frozenset({Ability.SHAPE}),
+        needs=ON_FILES | {Ability.SHAPE, Ability.KILL, Ability.QUORUM},
         aims=(QUORUM_VOTERS,),
         suits=has_enough_voters,
         unless=f"it takes {LEAST_VOTERS} voters of a quorum of Kafka's own, or more",
@@ -274,6 +309,7 @@ KINDS: dict[str, Kind] = {
     "topic-churn": Kind(
         family="topics",
         make=TopicChurn,
+        needs=frozenset({Ability.TOPICS}),
         settle_s=2,
         aims=("one",),
         aspect=Aspect.CLUSTER,
@@ -300,7 +336,7 @@ def kinds_of(
 
     Args:
         family: One of `NEMESIS_KINDS`.
-        abilities: What the hosts can do.
+        abilities: What hosts and system can do.
         nodes: How many there are; None: as many as it takes.
     """
     able = frozenset(abilities)
@@ -313,7 +349,7 @@ def kinds_of(
 
 
 def needs_of(family: str) -> frozenset[Ability]:
-    """Return what hosts must be able to do for a family, of which they need not have all kinds.
+    """Return what must be possible for a family, of which not all kinds need be.
 
     That is what its first kind needs; nothing if there is no such family.
     """

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.kafka.configuration import hidden_s
 from cluster.protocol import Cluster, Hosts, ProcessId
+from cluster.sessions import hidden_s
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life

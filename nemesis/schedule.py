@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from cluster.kafka.configuration import hidden_s
-from cluster.protocol import Ability
+from cluster.protocol import OF_SYSTEMS, Ability
+from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of
@@ -60,7 +60,7 @@ def deal_schedule(
 
     Args:
         plan: Its `faults` if it has any, otherwise its `nemesis` dealt from its seed.
-        abilities: What the hosts can do.
+        abilities: What hosts and system can do.
         why_not: Why they cannot do the rest, for the sentences about what is left out.
 
     Raises:
@@ -71,7 +71,7 @@ def deal_schedule(
     families = played_families(plan, abilities=abilities)
     missing = [family for family in _wanted(plan) if family not in families]
     dropped = _left_out(missing, plan, abilities, why_not or {})
-    faults = _dealt_faults(plan, families)
+    faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
     # Simulated hosts bear it that a majority is gone.
     spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
@@ -95,7 +95,7 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
     }
     able = {family: each for family, each in kinds.items() if each}
     asked_for = plan.faults is not None or names_families(plan)
-    return able if asked_for else _with_room(plan, able)
+    return able if asked_for else _with_room(plan, able, abilities)
 
 
 def names_families(plan: Plan) -> bool:
@@ -104,7 +104,7 @@ def names_families(plan: Plan) -> bool:
 
 
 def _with_room(
-    plan: Plan, families: Mapping[str, tuple[str, ...]]
+    plan: Plan, families: Mapping[str, tuple[str, ...]], abilities: Collection[Ability]
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
 
@@ -115,7 +115,7 @@ def _with_room(
 
     left = dict(families)
     while left:
-        dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left)}
+        dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left, abilities)}
         if dealt == left.keys():
             return left
         del left[max(left, key=settles_s)]
@@ -163,9 +163,13 @@ def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
 
 
 def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
-    """Return why hosts cannot do a family."""
-    because = _because(needs_of(family) - set(abilities), why_not)
-    return because or "these hosts cannot do them (`logquake doctor` says why)"
+    """Return why hosts, or a system, cannot do a family."""
+    missing = needs_of(family) - set(abilities)
+    if because := _because(missing, why_not):
+        return because
+    if missing & OF_SYSTEMS:
+        return f"this system cannot {_named(missing & OF_SYSTEMS)}"
+    return "these hosts cannot do them (`logquake doctor` says why)"
 
 
 def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
@@ -176,20 +180,26 @@ def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> st
 def unsupported(
     plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
 ) -> list[str]:
-    """Return sentences about what the user asked for and these hosts cannot do: exit code 254.
+    """Return sentences about what the user asked for and cannot be done: exit code 254.
 
     A default that cannot be done is none of these, nor is what `all` leaves out; `deal_schedule`
     says so.
 
     Args:
         plan: As asked for.
-        abilities: What the hosts can do.
+        abilities: What hosts and system can do.
         why_not: Why they cannot do the rest.
     """
     reasons = why_not or {}
 
     def refused(what: str, needs: Collection[Ability]) -> str:
         missing = set(needs) - set(abilities)
+        if of_system := missing & OF_SYSTEMS:
+            why = _because(of_system, reasons)
+            return (
+                f"{what} needs a system that can {_named(of_system)}{f': {why}' if why else ''};"
+                " use another system, or leave it out"
+            )
         why = _because(missing, reasons)
         return (
             f"{what} needs hosts that can {_named(missing)}{f': {why}' if why else ''}; use other"
@@ -221,6 +231,17 @@ _WORDS = {
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
     Ability.SLOW_DISK: "slow a node's disk down",
+    Ability.KILL: "kill a broker and start it again",
+    Ability.STOP: "stop a broker in order and start it again",
+    Ability.PAUSE: "pause a broker",
+    Ability.APART: "lose one broker alone",
+    Ability.FILES: "have its brokers' logs read and changed",
+    Ability.QUORUM: "tell who leads its controllers",
+    Ability.ELECT: "elect a leader by order",
+    Ability.REASSIGN: "give a partition other replicas",
+    Ability.TOPICS: "make and delete topics",
+    Ability.ONE_WAY: "cut a link in one direction",
+    Ability.TIME: "tell its brokers' time",
 }
 
 
@@ -245,26 +266,32 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
     )
 
 
-def _dealt_faults(plan: Plan, families: Mapping[str, Sequence[str]]) -> tuple[ScheduledFault, ...]:
+def _dealt_faults(
+    plan: Plan, families: Mapping[str, Sequence[str]], abilities: Collection[Ability]
+) -> tuple[ScheduledFault, ...]:
     """Return as many faults as fit into the main phase, in the order of their starts."""
+    led = Ability.QUORUM in abilities
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
-        lanes = [_Lane(plan, family_deck(families, rng), rng, round_of=len(families))]
+        targets = Targets(plan, rng, led=led)
+        lanes = [_Lane(plan, family_deck(families, rng), targets, round_of=len(families))]
     elif plan.hosts == SIMULATED:
         return deal_overlapping(plan, families)
     else:
         lanes = [
-            _kinds_lane(plan, _of_lane(families, takes=takes), number)
+            _kinds_lane(plan, _of_lane(families, takes=takes), number, led=led)
             for number, takes in enumerate((True, False))
         ]
     dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
 
 
-def _kinds_lane(plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> "_Lane":
+def _kinds_lane(
+    plan: Plan, families: Mapping[str, Sequence[str]], number: int, *, led: bool
+) -> "_Lane":
     rng = Random(f"{plan.seed}/nemesis/lane-{number}")
     round_of = sum(map(len, families.values()))
-    return _Lane(plan, kind_deck(families, rng), rng, round_of=round_of)
+    return _Lane(plan, kind_deck(families, rng), Targets(plan, rng, led=led), round_of=round_of)
 
 
 def _of_lane(
@@ -284,7 +311,7 @@ class _Lane:
     Args:
         plan: Of the run.
         kinds: Of its deck.
-        rng: Draws.
+        targets: Deals them; what draws them draws all of the lane.
         round_of: How many kinds its deck has; none: the lane is empty.
 
     Attributes:
@@ -293,10 +320,12 @@ class _Lane:
         misfits: How many kinds in a row did not fit in any more.
     """
 
-    def __init__(self, plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int) -> None:
-        self.kinds, self.rng, self.round_of = kinds, rng, round_of
-        self.targets = Targets(plan, rng)
-        start_s = rng.uniform(0.4, 0.6) * plan.nemesis_interval_s
+    def __init__(
+        self, plan: Plan, kinds: Iterator[str], targets: Targets, *, round_of: int
+    ) -> None:
+        self.kinds, self.targets, self.round_of = kinds, targets, round_of
+        self.rng = targets.rng
+        start_s = self.rng.uniform(0.4, 0.6) * plan.nemesis_interval_s
         self.at_s = min(start_s, 0.15 * plan.time_limit_s)
         self.over_s: float | None = None
         self.misfits = 0

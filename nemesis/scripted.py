@@ -19,12 +19,12 @@ from cluster.protocol import (
 from nemesis.broker_effects import StopEffect
 from nemesis.brokers import GONE, STOPPED
 from nemesis.claims import Claims
+from nemesis.cluster_effects import Place
 from nemesis.cut import Cut
 from nemesis.grudges import grudge_of
 from nemesis.kill import Kill
 from nemesis.ledger import Ledger
 from nemesis.life import CONFIRM_LIMIT_S, Book, Life, Named
-from nemesis.log_folders import Place
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker, Patience, Site

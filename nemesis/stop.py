@@ -40,9 +40,9 @@ class Stop:
     def inject(self) -> None:
         """Stop the brokers, one after the other."""
         self._started_s = stopwatch_s()
-        for node in self.targets:
+        for node in self._brokers.one_a_process():
             if self._cluster.stop_node(node, self._limit_s):
-                self._graceful.append(node)
+                self._graceful += self._brokers.of_process(node)
 
     def confirm(self, patience: Patience) -> StopEffect | None:
         """See that the processes are gone."""

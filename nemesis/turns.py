@@ -4,7 +4,7 @@ While a broker that lost records still counts as in sync, another may leave the 
 and what the first one lost is gone for good: no failure of the brokers, and found all the same. So
 a fault that takes what a replica has begins when nothing was in force, and every ISR was full, for
 a while; and nothing else begins until that is so again. The while is longer than brokers may count
-as alive or in sync after they have ceased to be (`cluster.kafka.configuration.hidden_s`): what is
+as alive or in sync after they have ceased to be (`cluster.sessions.hidden_s`): what is
 reported after it is newer than all that was done before.
 
 Faults that are due queue up. One that begins alone waits for all that are ahead of it to be over,

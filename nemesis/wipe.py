@@ -11,18 +11,11 @@ replica has is lost for good, and the contract says so (`wipe` among the excuses
 
 from pathlib import PurePosixPath
 
-from cluster.protocol import ClusterError, Disk
+from cluster.protocol import ClusterError, Disk, Logs
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.disk_effects import RefetchedEffect, ReplicaWiped, WipeEffect
 from nemesis.in_words import InWords
-from nemesis.log_folders import (
-    DATA,
-    METADATA_LOG,
-    RECOVERY_POINTS,
-    log_bounds,
-    replica_folders,
-    segments,
-)
+from nemesis.log_bounds import log_bounds
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.replicas import unwhole, wait_whole
 from nemesis.stop import STOP_LIMIT_S
@@ -30,13 +23,6 @@ from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
 
 GONE_LIMIT_S = 10.0
-CHECKPOINTS = (
-    RECOVERY_POINTS,
-    "replication-offset-checkpoint",
-    "log-start-offset-checkpoint",
-    "cleaner-offset-checkpoint",
-    ".kafka_cleanshutdown",
-)
 
 
 class Wipe:
@@ -53,10 +39,10 @@ class Wipe:
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        if site.disk_of is None:
+        if site.disk_of is None or site.logs is None:
             raise ClusterError("the disks of this cluster are not at hand")
         self.targets = aim.targets
-        self._site = site
+        self._site, self._logs = site, site.logs
         self._brokers = HitBrokers(site, aim.targets)
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._graceful: list[str] = []
@@ -80,14 +66,14 @@ class Wipe:
                 " removed"
             )
         for node, disk in self._disks.items():
-            self._replicas += wiped(disk)
-            self._removed[node] = _without_checkpoints(disk)
+            self._replicas += wiped(disk, self._logs)
+            self._removed[node] = _without_checkpoints(disk, self._logs)
 
     def confirm(self, patience: Patience) -> WipeEffect | None:
         """See that the processes are gone, and list the disks once more: no replica is left."""
         if not self._brokers.wait_states(GONE, patience) or not self._replicas:
             return None
-        if any(left_of(disk) for disk in self._disks.values()):
+        if any(self._logs.replica_files(disk) for disk in self._disks.values()):
             return None
         return WipeEffect(
             took_s=stopwatch_s() - self._started_s,
@@ -117,9 +103,9 @@ class Wipe:
         wait_whole(self._site, Patience(limit_s=left_s, stop=patience.stop), self.targets)
         missing = set(unwhole(self._site, self.targets))
         ends = {
-            f"{topic}-{partition}": log_bounds(disk, segments(disk, folder))[1]
+            f"{topic}-{partition}": self._log_end(disk, folder)
             for disk in self._disks.values()
-            for (topic, partition), folder in replica_folders(disk)
+            for (topic, partition), folder in self._logs.replica_folders(disk)
         }
         return RefetchedEffect(
             took_s=stopwatch_s() - self._healed_s,
@@ -129,27 +115,23 @@ class Wipe:
             log_ends=ends,
         )
 
+    def _log_end(self, disk: Disk, folder: PurePosixPath) -> int:
+        return log_bounds(disk, self._logs.segments(disk, folder), self._logs)[1]
 
-def wiped(disk: Disk) -> list[ReplicaWiped]:
+
+def wiped(disk: Disk, logs: Logs) -> list[ReplicaWiped]:
     """Remove every replica from a disk whose broker is gone; return what each was."""
-    found = [_measured(disk, place, folder) for place, folder in replica_folders(disk)]
-    for folder in sorted({path.parent for path in left_of(disk)}):
+    found = [_measured(disk, place, folder, logs) for place, folder in logs.replica_folders(disk)]
+    for folder in sorted({path.parent for path in logs.replica_files(disk)}):
         disk.remove(folder)
     return found
 
 
-def left_of(disk: Disk) -> list[PurePosixPath]:
-    """Return the files in folders of partitions that are on a disk; the metadata log is none."""
-    return [
-        path
-        for path in disk.files(f"{DATA}/*/*")
-        if not path.parent.name.startswith(f"{METADATA_LOG}-")
-    ]
-
-
-def _measured(disk: Disk, place: tuple[str, int], folder: PurePosixPath) -> ReplicaWiped:
+def _measured(
+    disk: Disk, place: tuple[str, int], folder: PurePosixPath, logs: Logs
+) -> ReplicaWiped:
     files = disk.files(f"{folder}/*")
-    start, end = log_bounds(disk, segments(disk, folder))
+    start, end = log_bounds(disk, logs.segments(disk, folder), logs)
     return ReplicaWiped(
         topic=place[0],
         partition=place[1],
@@ -160,12 +142,12 @@ def _measured(disk: Disk, place: tuple[str, int], folder: PurePosixPath) -> Repl
     )
 
 
-def _without_checkpoints(disk: Disk) -> tuple[str, ...]:
+def _without_checkpoints(disk: Disk, logs: Logs) -> tuple[str, ...]:
     """Remove the checkpoints of a log folder; return those that were there."""
-    there = {path.name for path in disk.files(f"{DATA}/*")}
-    removed = tuple(name for name in CHECKPOINTS if name in there)
+    there = {path.name for path in disk.files(f"{logs.data}/*")}
+    removed = tuple(name for name in logs.checkpoints if name in there)
     for name in removed:
-        disk.remove(f"{DATA}/{name}")
+        disk.remove(f"{logs.data}/{name}")
     return removed
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from results.record.plan import NEMESIS_KINDS, Plan
-from results.record.terms import AnomalyClass, Validity
+from results.record.terms import QUORUM_TOPIC, AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict, Words
 from results.wording.headline import as_sentence, counting, decides, ranked_anomalies
 from results.wording.inert import inert
@@ -27,7 +27,6 @@ CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
 """Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
 its story."""
 
-_METADATA = "__cluster_metadata"
 _REASON_CHARACTERS = 90
 
 _CHANCE = re.compile(r"\S*\d\S*")
@@ -136,15 +135,20 @@ def _found(verdict: Verdict) -> list[AnomalySummary]:
     return [each for each in verdict.anomalies.values() if each.count]
 
 
-def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
-    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+def deciding_anomalies(verdict: Verdict) -> dict[str, AnomalySummary]:
+    """Return the anomalies that decide a verdict, those that weigh most first."""
     judged = {
         name: each
         for name, each in ranked_anomalies(verdict)
         if each.anomaly_class is not AnomalyClass.HARNESS and counting(each) and each.trusted
     }
     # Of very many of one name, those that decide may be among the ones that are not described.
-    decisive = {name: each for name, each in judged.items() if decides(each)} or judged
+    return {name: each for name, each in judged.items() if decides(each)} or judged
+
+
+def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
+    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+    decisive = deciding_anomalies(verdict)
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }
@@ -185,9 +189,9 @@ def reason_for(
 
 def _place(broken: Iterable[AnomalySummary]) -> str:
     topics = {example.topic for each in broken for example in each.examples}
-    if topics - {"", _METADATA}:
+    if topics - {"", QUORUM_TOPIC}:
         return TOPICS
-    return QUORUM if _METADATA in topics else CLUSTER
+    return QUORUM if QUORUM_TOPIC in topics else CLUSTER
 
 
 def _reasons(verdict: Verdict) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ def verdict_to_json(verdict: Verdict) -> _Json:
         },
         "ranked": list(verdict.ranked),
         "stats": _finite(verdict.stats),
+        **({"reach": list(verdict.reach)} if verdict.reach else {}),
     }
 
 
@@ -143,6 +144,7 @@ def _verdict(raw: _Json) -> Verdict:
         basis=tuple(_basis(each) for each in raw.get("basis", ())),
         words={name: _words(each) for name, each in raw.get("words", {}).items()},
         ranked=_sentences(raw.get("ranked", [])),
+        reach=_sentences(raw.get("reach", [])),
         stats=_table(raw["stats"]),
     )
 

@@ -1,13 +1,14 @@
 """The limits of the house style, as a test: sizes of functions and modules, words, the tree."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("harness", "workloads", "nemesis", "checkers", "cluster", "results")
+PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 MODULES = sorted(
     [
         *(path for package in (*PACKAGES, "benchmarks") for path in (ROOT / package).rglob("*.py")),
@@ -106,3 +107,61 @@ def test_setup_changes_no_device_and_no_kernel_setting() -> None:
     words = ("/dev/", "/proc/", "/sys/", "chmod", "chown", "mknod", "sysctl", "modprobe", "insmod")
     assert not [word for word in words if word in code]
     assert "apt-get install" in code
+
+
+KAFKAS_OWN = re.compile(
+    r"cluster\.kafka|cluster\.files|Mode\.|zookeeper|kraft|leader-epoch-checkpoint"
+    r"|replication-offset-checkpoint|__cluster_metadata|meta\.properties"
+)
+"""What only those know who are Kafka, or read its files."""
+ANY_SYSTEM = (
+    "harness", "workloads", "nemesis", "checkers", "results", "cluster/hosts", "cluster/protocol",
+)  # fmt: skip
+SOURCES = ("list-offsets", "metadata", "metadata-log", "zookeeper")
+"""Values of the record's column `source`: who told who leads."""
+KNOW_KAFKA = {
+    "checkers/spark/nodes.py": "the pure readers of Kafka's files, in Spark",
+    "cluster/hosts/ssh/paths.py": "paths stand in settings, which Java escapes",
+    "harness/keep.py": "a kept cluster hands its ZooKeeper's address on",
+    "results/record/plan.py": "who keeps the metadata is a part of a plan",
+    "results/record/terms.py": "the words of the record, Kafka's modes and files among them",
+    "results/record/tuning.py": "the settings of brokers that a plan may hold",
+}
+"""Who knows Kafka's own all the same, and why; the stories are of Kafka, and need no reason."""
+
+
+def code_of(text: str) -> str:
+    """Return a module's code without comments, docstrings and values of the column `source`."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list):
+                block[:] = [each for each in block if not is_text(each)] or [ast.Pass()]
+        if isinstance(node, ast.Constant) and node.value in SOURCES:
+            node.value = "source"
+    return ast.unparse(tree)
+
+
+def is_text(statement: ast.stmt) -> bool:
+    said = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(said, ast.Constant) and isinstance(said.value, str)
+
+
+def test_code_is_what_is_looked_at() -> None:
+    assert code_of('"""kraft"""\nONE = "zookeeper"  # kraft\n"""zookeeper"""\n') == "ONE = 'source'"
+    assert KAFKAS_OWN.search(code_of('def a():\n    """b"""\n    return f"{b} of zookeeper"'))
+    assert KAFKAS_OWN.search(code_of("from cluster.kafka.wire import A"))
+    assert not KAFKAS_OWN.search(code_of("from cluster.systems.kafka import A"))
+
+
+def test_few_know_what_is_kafkas_own_and_each_has_a_reason() -> None:
+    modules = [path for folder in ANY_SYSTEM for path in (ROOT / folder).rglob("*.py")]
+    found = {
+        name
+        for path in modules
+        if not (name := path.relative_to(ROOT).as_posix()).startswith("harness/scenarios/")
+        if KAFKAS_OWN.search(code_of(path.read_text(encoding="utf-8")))
+    }
+    assert found == KNOW_KAFKA.keys()
+    assert len(found) < 10
+    assert all(len(reason) > 20 for reason in KNOW_KAFKA.values())

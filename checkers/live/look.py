@@ -26,6 +26,7 @@ from checkers.ordering import ordered
 from checkers.protocol import Checker, Proof, Scope
 from checkers.runner import CheckResult, run_checkers
 from results.record.clock import NS_PER_S
+from results.record.declared import Sight
 from results.record.tables import LIVE
 from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Example
@@ -177,7 +178,8 @@ class _View:
         They were acknowledged before the logs were read: who holds none of a record now, and had
         it then, has cut it off. None if there are none, or a log was not read to its end.
         """
-        if "sends" not in self.tables or not self.window.logs_are_whole(self.place):
+        whole = self.facts.shows(Sight.REPLICA_LOGS) and self.window.logs_are_whole(self.place)
+        if "sends" not in self.tables or not whole:
             return None
         sends = self.tables["sends"]
         acked = equal(sends, "acked", True) & (ints(sends, "offset") >= 0)  # noqa: FBT003 - a value

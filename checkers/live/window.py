@@ -35,6 +35,7 @@ from checkers.live.history import thinned
 from results.record.clock import NS_PER_S
 from results.record.plan import Plan
 from results.record.tables import LIVE
+from results.record.terms import Source
 from results.record.topics import CreatedTopic
 
 STREAMS = (
@@ -344,7 +345,9 @@ def _differ(one: pa.Table, other: pa.Table) -> bool:
 
 def _committed(leadership: pa.Table) -> int:
     """Return the high watermark that the newest leader announced, 0 if none did."""
-    told = equal(leadership, "source", "list-offsets") & (ints(leadership, "high_watermark") >= 0)
+    told = equal(leadership, "source", Source.LIST_OFFSETS) & (
+        ints(leadership, "high_watermark") >= 0
+    )
     rows = select(leadership, told)
     if not rows.num_rows:
         return 0

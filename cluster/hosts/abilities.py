@@ -5,8 +5,8 @@ from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
-from cluster.protocol import Ability
-from results.record.plan import SIMULATED
+from cluster.protocol import OF_SYSTEMS, Ability
+from results.record.plan import ATTACHED, SIMULATED
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
 NOT_BUILT = "this kind of hosts cannot do it"
@@ -16,15 +16,17 @@ VIRTUAL_ONLY = "disks are slowed down in virtual time only, so far; use --hosts 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
     """Return why a kind of hosts cannot do something, by ability; empty where it can.
 
+    What only a system may lack is not in the way of hosts, and so is there.
+
     Args:
         hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`,
             `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind == SIMULATED:
+    if kind in {SIMULATED, ATTACHED}:  # What an attached cluster cannot do, its file declares.
         return dict.fromkeys(Ability, "")
     able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
-    return {**able, Ability.SLOW_DISK: VIRTUAL_ONLY}
+    return {**dict.fromkeys(OF_SYSTEMS, ""), **able, Ability.SLOW_DISK: VIRTUAL_ONLY}
 
 
 def built_for(hosts: str) -> frozenset[Ability]:

@@ -21,6 +21,7 @@ class HostKind(StrEnum):
     SSH = "ssh"
     PROCESS = "process"
     SIMULATED = "simulated"
+    ATTACHED = "attached"
 
 
 FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process", "simulated")
@@ -67,6 +68,8 @@ def choose_hosts(
     name, colon, file = hosts.partition(":")
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
         raise UserError(f"--hosts {hosts} is not one of {', '.join(FORMS)}")
+    if name == HostKind.ATTACHED:
+        return Choice(kind=HostKind.ATTACHED, why="the cluster runs already, its file says where")
     if name in {HostKind.PROCESS, HostKind.SIMULATED}:
         return Choice(kind=HostKind(name), why="it was asked for")
     if name == HostKind.DOCKER:
@@ -99,6 +102,7 @@ def make_hosts(
     *,
     image: str | None = None,
     disk_mb: int | None = None,
+    own_software: bool = False,
 ) -> Hosts:
     """Return hosts of a kind that was chosen before; `up` makes them.
 
@@ -109,6 +113,7 @@ def make_hosts(
         processes_file: `RunPaths.processes`.
         image: Of the containers.
         disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
+        own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):
@@ -125,8 +130,8 @@ def make_hosts(
         case HostKind.DOCKER:
             from cluster.hosts.docker.hosts import DockerHosts  # noqa: PLC0415 - as above
 
-            return DockerHosts(nodes, processes_file, image=image or "")
-        case HostKind.SIMULATED:
-            raise ValueError("simulated machines are made by their simulation")
+            return DockerHosts(nodes, processes_file, image=image or "", own_software=own_software)
+        case HostKind.SIMULATED | HostKind.ATTACHED:
+            raise ValueError(f"{name} machines are made by their system")
         case never:
             assert_never(never)

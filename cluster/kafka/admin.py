@@ -18,6 +18,7 @@ from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
 from cluster.protocol import ClusterView, CoordinatorKind, Endpoint, PartitionState
+from results.record.declared import Sight
 from results.record.runtime import Task, new_event, new_lock, start
 from results.record.topics import CreatedTopic
 
@@ -46,6 +47,8 @@ class Admin:
         endpoints: Of all brokers.
         answers: Tells of a node whether asking it is worth the wait.
         controllers: Names of controllers of their own, one of which may lead the quorum.
+        only: Topics that it asks about, and those that it creates; None: all there are.
+        sees: What brokers may be asked for.
     """
 
     def __init__(
@@ -54,9 +57,13 @@ class Admin:
         answers: Callable[[str], bool],
         *,
         controllers: Iterable[str] = (),
+        only: Iterable[str] | None = None,
+        sees: frozenset[Sight] = frozenset(Sight),
     ) -> None:
         self._lines, self._lock = Lines(endpoints, answers), new_lock()
+        self._sees = sees
         self._asking: list[Task[None]] = []
+        self._only = None if only is None else {*only}
         self._brokers = {node_id(node): node for node in endpoints}
         self._names = self._brokers | {node_id(node): node for node in controllers}
 
@@ -69,6 +76,9 @@ class Admin:
         same epoch, the others are not waited for. Where it did not, or nobody names one, any of
         them may be the one that is cut off: of each partition the newest leader counts, and of its
         epoch the smaller ISR.
+
+        A system whose quorum cannot be seen is asked for metadata alone, at all nodes, and its
+        controller is whom they name.
         """
         answers = self._ask_all()
         if not answers:
@@ -98,7 +108,9 @@ class Admin:
             UserError: Kafka refuses them.
             ClusterError: Nobody answers.
         """
-        return orders.create_topics(self._lines, request, nodes=self._lines.nodes)
+        if self._only is not None:
+            self._only |= {str(topic.name) for topic in request.topics}
+        return orders.create_topics(self._lines, request, nodes=self._takers())
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete topics; those that there are not are deleted already.
@@ -106,7 +118,7 @@ class Admin:
         Raises:
             ClusterError: The controller refuses, or nobody answers.
         """
-        orders.delete_topics(self._lines, names, nodes=self._lines.nodes)
+        orders.delete_topics(self._lines, names, nodes=self._takers())
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment elected; done when this returns.
@@ -114,7 +126,7 @@ class Admin:
         Raises:
             ClusterError: The controller refuses, or nobody answers.
         """
-        orders.elect(self._lines, place, unclean=False, nodes=self._lines.nodes)
+        orders.elect(self._lines, place, unclean=False, nodes=self._takers())
 
     def elect_unclean(self, place: Place) -> None:
         """Have any replica that lives elected, if no member of the ISR does.
@@ -122,7 +134,7 @@ class Admin:
         Raises:
             ClusterError: The controller refuses, or nobody answers.
         """
-        orders.elect(self._lines, place, unclean=True, nodes=self._lines.nodes)
+        orders.elect(self._lines, place, unclean=True, nodes=self._takers())
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
         """Give a partition other replicas, or another order of them; returns when it is accepted.
@@ -131,7 +143,7 @@ class Admin:
             ClusterError: The controller refuses, or nobody answers.
         """
         ids = [node_id(node) for node in replicas]
-        orders.reassign(self._lines, place, ids, nodes=self._lines.nodes)
+        orders.reassign(self._lines, place, ids, nodes=self._takers())
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
         """Return who coordinates a group or a transactional id; None if nobody is known."""
@@ -145,7 +157,14 @@ class Admin:
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
         """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
-        return leader_ends(self._lines, self.view, places, committed=committed, timeout_s=timeout_s)
+        return leader_ends(
+            self._lines,
+            self.view,
+            places,
+            committed=committed,
+            of_replicas=Sight.HIGH_WATERMARKS in self._sees,
+            timeout_s=timeout_s,
+        )
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
         """Ask the leaders whose transactions are open; see `ends`."""
@@ -156,6 +175,14 @@ class Admin:
         for each in self._asking:
             each.join()
         self._lines.close()
+
+    def _takers(self) -> Sequence[str]:
+        """Return whom to give an order, in turn: a controller that is hidden may take it alone."""
+        nodes = self._lines.nodes
+        if Sight.QUORUM in self._sees:
+            return nodes
+        view = self.view()
+        return sorted(nodes, key=lambda node: view is None or node != view.controller)
 
     def _ask_all(self) -> list[_Answer]:
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
@@ -192,13 +219,13 @@ class Admin:
 
     def _ask(self, node: str) -> _Answer | None:
         # A node that keeps an earlier question waiting is not asked again meanwhile.
+        about = questions.metadata(None if self._only is None else sorted(self._only))
         try:
-            metadata = self._lines.ask(
-                node, questions.metadata(None), MetadataResponse, patient=False
-            )
+            metadata = self._lines.ask(node, about, MetadataResponse, patient=False)
         except WireError:
             return None
-        return self._with_quorum(_Answer(node=node, metadata=metadata))
+        answer = _Answer(node=node, metadata=metadata)
+        return self._with_quorum(answer) if Sight.QUORUM in self._sees else answer
 
     def _with_quorum(self, answer: _Answer) -> _Answer:
         try:
@@ -224,16 +251,22 @@ class Admin:
 
     def _as_view(self, answer: _Answer, equals: Sequence[_Answer]) -> ClusterView:
         told = [self._partitions(answer), *map(self._partitions, equals)]
+        controller = answer.quorum_leader
+        if Sight.QUORUM not in self._sees:
+            controller = self._names.get(answer.metadata.controller_id)
         return ClusterView(
             asked=answer.node,
             registered=self._registered(answer.metadata),
-            controller=answer.quorum_leader,
+            controller=controller,
             controller_epoch=answer.quorum_epoch,
             partitions={
                 place: max((each[place] for each in told if place in each), key=_age)
                 for place in told[0]
             },
         )
+
+    def _name(self, broker: int) -> str:
+        return self._names.get(broker, f"n{broker}")
 
     def _partitions(self, answer: _Answer) -> dict[Place, PartitionState]:
         return {
@@ -242,8 +275,8 @@ class Admin:
                 partition=int(state.partition_index),
                 leader=self._names.get(state.leader_id),
                 leader_epoch=int(state.leader_epoch),
-                replicas=tuple(self._names[replica] for replica in state.replica_nodes),
-                isr=tuple(self._names[replica] for replica in state.isr_nodes),
+                replicas=tuple(map(self._name, state.replica_nodes)),
+                isr=tuple(map(self._name, state.isr_nodes)),
             )
             for topic in answer.metadata.topics
             for state in topic.partitions

@@ -17,6 +17,7 @@ from cluster.kafka.rows import Leadership, RowMaker
 from cluster.kafka.watching import Write
 from cluster.kafka.wire import WireError
 from results.record.clock import RunClock
+from results.record.declared import Sight
 from results.record.topics import CreatedTopic
 
 log = logging.getLogger(__name__)
@@ -62,17 +63,22 @@ class BrokerRounds:
         self._broker = dialogue_with(node, cluster.endpoints[node])
         # Of its own: a question that the quorum does not answer costs no other its connection.
         self._quorum = dialogue_with(node, cluster.endpoints[node])
-        self._has_quorum = cluster.zookeeper is None
+        self._sees = cluster.sees - ({Sight.QUORUM} if cluster.zookeeper is not None else set())
         self._turn = 0
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Ask everything once, of the quorum at every fourth time; see `Rounds`."""
+        """Ask all that can be seen once, of the quorum at every fourth time; see `Rounds`.
+
+        Metadata are asked for in any case: they show whether the broker answers.
+        """
         with_quorum = self._turn % QUORUM_EVERY == 0 or snapshot is not None
         self._turn += 1
         self._ask_metadata(snapshot, write)
-        self._ask_leader(snapshot, write)
-        self._ask_replicas(snapshot, write)
-        if with_quorum and self._has_quorum:
+        if Sight.LEADER_EPOCHS in self._sees:
+            self._ask_leader(snapshot, write)
+        if Sight.HIGH_WATERMARKS in self._sees:
+            self._ask_replicas(snapshot, write)
+        if with_quorum and Sight.QUORUM in self._sees:
             self._ask_quorum(snapshot, write)
 
     def close(self) -> None:
@@ -87,6 +93,8 @@ class BrokerRounds:
         said = list(rows.beliefs(answer, self._maker.topic_ids))
         self.believed = {each.place: each for each in said}
         self.answered_ns = at.observed_ns
+        if Sight.LEADER_EPOCHS not in self._sees:
+            return
         write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
 
     def _ask_leader(self, snapshot: str | None, write: Write) -> None:

@@ -3,7 +3,7 @@
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from cluster.nodes import called
@@ -29,6 +29,7 @@ class _Broker:
     incarnation: int
     paused: bool = False
     ended_by_us: bool = False
+    ended_well: bool = False
 
 
 class BrokerProcesses:
@@ -37,11 +38,22 @@ class BrokerProcesses:
     Args:
         hosts: Where they run.
         command: Makes the command line of a node's process.
+        played_by: Names the node whose process plays a node; None: each is played by its own. What
+            is done to one of several nodes is done to all, and once: to start it, or to stop it,
+            again is no mistake.
     """
 
-    def __init__(self, hosts: Hosts, command: Callable[[str], Command]) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        command: Callable[[str], Command],
+        *,
+        played_by: Callable[[str], str] | None = None,
+    ) -> None:
         self._hosts = hosts
         self._command = command
+        self._played_by = played_by
+        self._one_turn = new_lock()
         self._brokers: dict[str, _Broker] = {}
         self._replaced: list[Ended] = []
         self._lock = new_lock()
@@ -52,9 +64,21 @@ class BrokerProcesses:
         Raises:
             ClusterError: It runs already.
         """
-        if self.runs(node):
-            raise ClusterError(f"{called(node)} runs already")
+        with self._one_turn if self._played_by else nullcontext():
+            return self._started(self._player(node))
+
+    def _player(self, node: str) -> str:
+        return self._played_by(node) if self._played_by else node
+
+    def _broker(self, node: str) -> _Broker | None:
+        return self._brokers.get(self._player(node))
+
+    def _started(self, node: str) -> ProcessId:
         before = self._brokers.get(node)
+        if before and self._is_running(before.process):
+            if self._played_by:
+                return before.process
+            raise ClusterError(f"{called(node)} runs already")
         if before and not before.ended_by_us:
             self._replaced.append(self._ended(node, before))
         process = self._hosts.spawn(node, self._command(node))
@@ -64,14 +88,30 @@ class BrokerProcesses:
         log.info("%s started (pid %d, incarnation %d)", called(node), process.pid, incarnation)
         return process
 
+    def found(self, node: str, process: ProcessId) -> None:
+        """Take a process that runs already for a node's first."""
+        with self._lock:
+            self._brokers[node] = _Broker(process, 1)
+
+    def is_meant_to_answer(self, node: str) -> bool:
+        """Tell whether nobody of ours ended or paused it; without a look at the process."""
+        broker = self._brokers.get(node)
+        return broker is not None and not broker.paused and not broker.ended_by_us
+
     def stop(self, node: str, timeout_s: float) -> bool:
         """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
 
         Returns:
             True if it ended by itself after SIGTERM; False if it had to be killed, or was gone.
         """
+        with self._one_turn if self._played_by else nullcontext():
+            return self._stopped(self._player(node), timeout_s)
+
+    def _stopped(self, node: str, timeout_s: float) -> bool:
         broker = self._brokers.get(node)
         if broker is None or not self._is_running(broker.process):
+            if broker is not None and self._played_by and broker.ended_well:
+                return True
             log.info("%s was not running when it should stop", called(node))
             return False
         broker.ended_by_us = True
@@ -84,11 +124,12 @@ class BrokerProcesses:
             self.kill(node)
             return False
         log.info("%s stopped by itself", called(node))
+        broker.ended_well = True
         return True
 
     def kill(self, node: str) -> None:
         """SIGKILL a node's broker and see it gone."""
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         if broker is None:
             return
         if not broker.ended_by_us and not self._is_running(broker.process):
@@ -101,7 +142,7 @@ class BrokerProcesses:
 
     def excuse(self, node: str) -> None:
         """Have the end of a node's broker be of our doing, though nothing is sent to it."""
-        if broker := self._brokers.get(node):
+        if broker := self._broker(node):
             broker.ended_by_us = True
 
     def pause(self, node: str) -> None:
@@ -110,7 +151,7 @@ class BrokerProcesses:
         Raises:
             ClusterError: There is none to pause.
         """
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         if broker is not None:
             broker.paused = True  # Before it stands still, so that nobody takes that for a hit.
         if broker is None or not self._hosts.send_signal(broker.process, signal.SIGSTOP):
@@ -120,33 +161,33 @@ class BrokerProcesses:
 
     def resume(self, node: str) -> None:
         """SIGCONT a node's broker. Idempotent."""
-        if broker := self._brokers.get(node):
+        if broker := self._broker(node):
             self._hosts.send_signal(broker.process, signal.SIGCONT)
             broker.paused = False
 
     def send_signal(self, node: str, number: signal.Signals) -> None:
         """Send a signal that ends nobody to a node's process, if there is one."""
-        if broker := self._brokers.get(node):
+        if broker := self._broker(node):
             self._hosts.send_signal(broker.process, number)
 
     def process(self, node: str) -> ProcessId | None:
         """Return the process that was started last."""
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         return broker.process if broker else None
 
     def incarnation(self, node: str) -> int:
         """Return how often the node's broker was started."""
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         return broker.incarnation if broker else 0
 
     def runs(self, node: str) -> bool:
         """Tell whether the node's broker exists; a paused one does."""
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         return broker is not None and self._is_running(broker.process)
 
     def answers(self, node: str) -> bool:
         """Tell whether it is worth asking: it exists, and is not paused."""
-        broker = self._brokers.get(node)
+        broker = self._broker(node)
         return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:

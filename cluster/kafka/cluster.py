@@ -17,14 +17,15 @@ from cluster.kafka.failures import sentence
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.observer import Observer
-from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.programs import Programs
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
+from cluster.kafka.topics import make_topic, make_topics
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
-from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller, node_id
+from cluster.logs import KafkaLogs
+from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
     ClusterView,
@@ -42,7 +43,6 @@ from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
-TOPICS_TIMEOUT_S = 30.0
 GRANT_TIMEOUT_S = 5.0
 ZOOKEEPER_STOP_S = 10.0
 SESSION_GRACE_S = 15.0
@@ -65,9 +65,13 @@ class KafkaCluster:
         controllers: Controllers of their own, `n101`, ...; none in the other modes.
         mode: Who keeps the metadata.
         reads_all_at_start: Whether its servers read all of their logs as they start.
+        sees: What they may be asked for.
         zookeeper: `host:port`, None without it.
         endpoints: Where brokers and controllers of their own listen.
+        logs: Knows its nodes' files.
     """
+
+    logs = KafkaLogs()
 
     def __init__(self, plan: Plan, hosts: Hosts, *, programs: Programs, paths: RunPaths) -> None:
         self._plan = plan
@@ -76,14 +80,16 @@ class KafkaCluster:
         self.controllers: Sequence[str] = self._layout.controllers
         self.mode = plan.mode
         self.reads_all_at_start = programs.reads_all_at_start
+        self.sees = programs.sees
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
-        self._processes = BrokerProcesses(hosts, self._layout.command)
+        played_by = self._layout.played_by if programs.one_process else None
+        self._processes = BrokerProcesses(hosts, self._layout.command, played_by=played_by)
         brokers = {node: self.endpoints[node] for node in self.nodes}
         controllers = {node: self.endpoints[node] for node in self.controllers}
         self._quorum = Lines(controllers, self.answers)
         self._admin: Admin | ZooKeeperAdmin
         if self.zookeeper is None:
-            self._admin = Admin(brokers, self.answers, controllers=self.controllers)
+            self._admin = Admin(brokers, self.answers, controllers=self.controllers, sees=self.sees)
         else:
             self._admin = ZooKeeperAdmin(
                 brokers, self.answers, zookeeper=self.zookeeper, incarnation=self.incarnation
@@ -122,6 +128,10 @@ class KafkaCluster:
         except ClusterError:
             self.close()
             raise
+
+    def played_with(self, node: str) -> tuple[str, ...]:
+        """Return the nodes that a node's process plays, itself among them."""
+        return self._layout.played_with(node)
 
     def start_node(self, node: str) -> ProcessId:
         """Start one node's server; return as soon as the process runs. Its disk is prepared.
@@ -175,7 +185,7 @@ class KafkaCluster:
 
     def collect(self, folder: Path) -> None:
         """Tidy a node's folder when all has stopped; see `collect`."""
-        collect(folder)
+        collect(folder, sees=self.sees)
 
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
@@ -215,10 +225,7 @@ class KafkaCluster:
         return self._processes.exited()
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, though nobody of ours stopped, killed or paused it.
-
-        ZooKeeper (`zk`) and earlier lives of brokers included.
-        """
+        """Return what ended, or stands still, by itself; ZooKeeper (`zk`) and earlier lives too."""
         return self._processes.ended()
 
     def lives(self) -> int:
@@ -293,16 +300,9 @@ class KafkaCluster:
             UserError: Kafka refuses them.
             ClusterError: Nobody answers, or they are not ready in time.
         """
-        request = questions.new_topics(
-            names,
-            partitions=partitions,
-            replication=replication,
-            configs=configs or {},
-            timeout_s=ORDER_TIMEOUT_S,
+        return make_topics(
+            self._admin, names, partitions=partitions, replication=replication, configs=configs
         )
-        created = self._admin.create(request)
-        self._wait_led({(name, part): replication for name in names for part in range(partitions)})
-        return created
 
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
@@ -318,15 +318,7 @@ class KafkaCluster:
             UserError: Kafka refuses it.
             ClusterError: Nobody answers, or it is not ready in time.
         """
-        request = questions.new_topic(
-            name,
-            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
-            configs=configs,
-            timeout_s=ORDER_TIMEOUT_S,
-        )
-        (created,) = self._admin.create(request)
-        self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
-        return created
+        return make_topic(self._admin, name, assignment=assignment, configs=configs)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that there are not are deleted already. Returns when it is ordered.
@@ -466,26 +458,3 @@ class KafkaCluster:
                 what=f"the end of the registration of {', '.join(nodes)}",
                 interval_s=0.01,
             )
-
-    def _wait_led(self, replicas: Mapping[Place, int]) -> None:
-        try:
-            wait_until(
-                lambda: self._led(replicas),
-                timeout_s=TOPICS_TIMEOUT_S,
-                what="a leader that serves and a full ISR of each new partition",
-            )
-        except WaitTimeoutError as late:
-            raise ClusterError(f"{late}; see the controller.log of the nodes") from late
-
-    def _led(self, replicas: Mapping[Place, int]) -> bool:
-        view = self._admin.view()
-        if view is None:
-            return False
-        states = {place: view.partitions.get(place) for place in replicas}
-        named = all(
-            state and state.leader and len(state.isr) == replicas[place]
-            for place, state in states.items()
-        )
-        # ZooKeeper names leaders before they have heard of it: each has to serve as one.
-        ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
-        return ends.keys() >= replicas.keys()

@@ -8,21 +8,26 @@ goes can be made again from the segments, indexes and producer snapshots, and te
 import shutil
 from pathlib import Path
 
+from results.record.declared import Sight
+
 TEMPORARY = "tmp"
 """The folder of a broker's temporary files, in its node's."""
 BULK = frozenset({".index", ".timeindex", ".txnindex", ".snapshot", ".lock"})
 
 
-def collect(folder: Path) -> int:
+def collect(folder: Path, *, sees: frozenset[Sight] = frozenset(Sight)) -> int:
     """Remove what the record does not need from a node's folder. Idempotent.
 
     Args:
         folder: `nodes/<node>`; its broker has ended.
+        sees: What can be seen of the system: where its logs are not Kafka's, names say nothing.
 
     Returns:
         How many files were removed.
     """
-    bulk = [file for file in (folder / "data").rglob("*") if _is_bulk(file)]
+    bulk = []
+    if Sight.REPLICA_LOGS in sees:
+        bulk = [file for file in (folder / "data").rglob("*") if _is_bulk(file)]
     bulk += [file for file in (folder / TEMPORARY).rglob("*") if file.is_file()]
     for file in bulk:
         file.unlink(missing_ok=True)

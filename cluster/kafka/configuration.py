@@ -5,12 +5,13 @@ what waits for tens of seconds by default would hide them; and nodes share one m
 clients.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.files.properties import properties
 from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
+from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from results.record.plan import ABORT_INTERVAL, Plan
 from results.record.terms import Mode
 
@@ -26,11 +27,8 @@ JVM_FLAGS = (
 JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
 
-LAG_TIME = "replica.lag.time.max.ms"
-REPORTED_S = 0.5
-"""How long after the end of a session, or of a time to lag, brokers that answer all report it."""
 _SECOND_SCALE = {
-    LAG_TIME: "4000",
+    LAG_TIME: OURS[LAG_TIME],
     "replica.fetch.wait.max.ms": "250",
     # A dropped packet is never answered: how long a node waits for one that is cut off.
     "replica.socket.timeout.ms": "5000",
@@ -43,20 +41,18 @@ _SECOND_SCALE_SINCE_2_7 = {
     "socket.connection.setup.timeout.ms": "1000",
     "socket.connection.setup.timeout.max.ms": "2000",
 }
-SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 _SECOND_SCALE_OF_KRAFT = {
     # Told to stop, a broker may be asked to wait for its next heartbeat, and those that need not
     # wait, of whom its quorum consists, end within 300 ms.
     "broker.heartbeat.interval.ms": "100",
-    SESSION_TIMEOUT_OF_KRAFT: "3000",
+    SESSION_TIMEOUT_OF_KRAFT: OURS[SESSION_TIMEOUT_OF_KRAFT],
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
     "controller.quorum.request.timeout.ms": "2000",
 }
-SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
 _SECOND_SCALE_OF_ZOOKEEPER = {
-    SESSION_TIMEOUT: "3000",
+    SESSION_TIMEOUT: OURS[SESSION_TIMEOUT],
     # By default the session's, which is too short for a Java that starts on a busy machine.
     "zookeeper.connection.timeout.ms": "30000",
 }
@@ -116,27 +112,6 @@ def session_timeout_s(plan: Plan, node: str) -> float:
     """Return after how long ZooKeeper forgets a broker of this node that was killed."""
     settings = {**_SECOND_SCALE_OF_ZOOKEEPER, **plan.broker, **plan.node.get(node, {})}
     return int(settings[SESSION_TIMEOUT]) / 1000
-
-
-def hidden_s(plan: Plan) -> float:
-    """Return for how long it may be hidden that a broker is gone, or out of sync, in seconds.
-
-    A broker that is gone counts as alive until its session ends. A follower that fetches no more
-    counts as in sync for `replica.lag.time.max.ms`, and for half of it more, which is how often its
-    leader looks. After so long, what brokers report of themselves is newer than what was done.
-    """
-    session = SESSION_TIMEOUT if plan.mode is Mode.ZOOKEEPER else SESSION_TIMEOUT_OF_KRAFT
-    lag_s = _longest_s(plan, LAG_TIME) * 1.5
-    return max(lag_s, _longest_s(plan, session)) + REPORTED_S
-
-
-def _longest_s(plan: Plan, setting: str) -> float:
-    """Return the longest time that a plan has a node set to."""
-    ours = _second_scale(plan)[setting]
-    nodes: Sequence[Mapping[str, str]] = ({}, *plan.node.values())  # One that has none, too.
-    said = [{**plan.broker, **node}.get(setting, ours) for node in nodes]
-    # Brokers refuse what is no number, so that nothing is ever played with it.
-    return max(int(text) if text.strip().isdecimal() else int(ours) for text in said) / 1000
 
 
 def _second_scale(plan: Plan) -> dict[str, str]:

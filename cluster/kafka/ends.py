@@ -21,6 +21,7 @@ def leader_ends(
     places: Iterable[Place],
     *,
     committed: bool,
+    of_replicas: bool = True,
     timeout_s: float,
 ) -> dict[Place, int]:
     """Ask the leaders for their high watermarks or last stable offsets.
@@ -33,6 +34,8 @@ def leader_ends(
         view: Tells who leads.
         places: (topic, partition) each.
         committed: True: last stable offsets; False: high watermarks.
+        of_replicas: Whether they tell where their own logs end, as replicas do; if not, a last
+            stable offset has to catch up with the high watermark.
         timeout_s: After so long, what was answered last is returned.
     """
     missing = set(places)
@@ -40,7 +43,8 @@ def leader_ends(
     deadline_s = stopwatch_s() + timeout_s
     while missing:
         for node, led in by_leader(view(), missing).items():
-            logs = _ends_at(lines, node, questions.replica_ends(led)) if committed else {}
+            own = questions.replica_ends(led) if of_replicas else questions.leader_ends(led)
+            logs = _ends_at(lines, node, own) if committed else {}
             ends = _ends_at(lines, node, questions.leader_ends(led, committed=committed))
             found |= ends
             missing -= {

@@ -18,12 +18,16 @@ _MEANINGS = (
         "its disk is full; make room, or use --store with a folder on another disk",
     ),
     (
-        r"UnsupportedClassVersionError|has been compiled by a more recent version",
-        "its Java is too old; Kafka 4 needs Java 17: sudo apt-get install openjdk-17-jre-headless",
+        r"(?P<what>\S+ has been compiled by a more recent version of the Java[^\n]+)",
+        "its Java is too old: {what}; name a newer one by --java",
     ),
     (
         r"OutOfMemoryError|insufficient memory for the Java Runtime|Could not reserve enough space",
         "it got too little memory; three nodes need about 1.5 GiB: end something, or use --nodes 1",
+    ),
+    (
+        r"Unrecognized VM option (?P<what>[^\n]+)",
+        "its Java does not know the option {what}; name another Java by --java",
     ),
     (
         r"(?:ConfigException|requirement failed|IllegalArgumentException): (?P<what>[^\n]+)",

@@ -9,8 +9,7 @@ from pathlib import Path
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import server_properties
-from cluster.kafka.programs import SETTINGS, KafkaPrograms, Programs
+from cluster.kafka.programs import KafkaPrograms, Programs, Seat
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
 from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
@@ -62,12 +61,24 @@ class Layout:
         self._folders = {
             node: paths.node(node).absolute() for node in (*self.brokers, *self.controllers)
         }
-        places = _places(hosts, machines(plan))
+        places = _places(
+            hosts, machines(plan), at={each: self.played_by(each) for each in self.brokers}
+        )
         keeper = places.pop(ZOOKEEPER_MACHINE, None)
         self.zookeeper = (keeper.host, keeper.broker_port) if keeper else None
         self.endpoints: Mapping[str, Endpoint] = {
             node: self._endpoint(node, place) for node, place in places.items()
         }
+        self._inner_ports = {node: place.controller_port for node, place in places.items()}
+
+    def played_by(self, node: str) -> str:
+        """Return the node whose process plays a node; one process that plays all is the first's."""
+        return self.brokers[0] if self._programs.one_process and node in self.brokers else node
+
+    def played_with(self, node: str) -> tuple[str, ...]:
+        """Return the nodes that a node's process plays, itself among them."""
+        together = [each for each in self.brokers if self.played_by(each) == self.played_by(node)]
+        return tuple(together) or (node,)
 
     def prepare(self, *, inherited: bool = False) -> None:
         """Write all configurations, and format the disks where KRaft wants them formatted.
@@ -82,8 +93,7 @@ class Layout:
             _refuse_comma(folder)
             (folder / "logs").mkdir(parents=True, exist_ok=inherited)
             (folder / TEMPORARY).mkdir(exist_ok=inherited)
-            (folder / SETTINGS).write_text(self._settings(node), encoding="utf-8")
-            self._programs.configure(folder)
+            self._programs.configure(self._seat(node))
         if self.zookeeper is not None:
             prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._plan.kafka_version)
         if self.zookeeper is None and not inherited:
@@ -98,17 +108,20 @@ class Layout:
             all_of([partial(hosts.provide, node, software) for node in self._folders], "provide")
 
     def _format(self, nodes: Sequence[str]) -> None:
-        self._programs.format({node: self._folders[node] for node in nodes})
+        self._programs.format([self._seat(node) for node in nodes])
 
     def command(self, node: str) -> Command:
         """Return how a node's server is started, or ZooKeeper on its machine."""
-        java = self._hosts.java(node) if isinstance(self._hosts, HasSoftware) else None
         if node == ZOOKEEPER_MACHINE:
-            return self._zookeeper_command(java)
-        folder = self._folders[node]
-        log = folder / "logs" / "stdout.log"
-        env = {**self._programs.environment, **self._clock_of(node)}
-        return Command(argv=self._programs.argv(folder, java), log=log, cwd=folder, env=env)
+            return self._zookeeper_command(self._java(node))
+        seat = self._seat(node)
+        log = seat.folder / "logs" / "stdout.log"
+        env = {**self._programs.environment(seat), **self._clock_of(node)}
+        argv = self._programs.argv(seat, partial(self._java, node))
+        return Command(argv=argv, log=log, cwd=seat.folder, env=env)
+
+    def _java(self, node: str) -> Path | None:
+        return self._hosts.java(node) if isinstance(self._hosts, HasSoftware) else None
 
     def _zookeeper_command(self, java: Path | None) -> Command:
         programs = self._programs
@@ -132,7 +145,7 @@ class Layout:
             disk: Disk = LocalDisk(self._zookeeper_folder)
             own = "zookeeper.log"
         else:
-            disk, own = self._hosts.disk(node), "server.log"
+            disk, own = self._hosts.disk(self.played_by(node)), "server.log"
         return "\n".join(_tail(disk, f"logs/{name}") for name in (own, "stdout.log"))
 
     def complaints(self, node: str) -> list[str]:
@@ -147,22 +160,35 @@ class Layout:
         combined = self._plan.mode is Mode.COMBINED
         return place if combined else replace(place, controller_port=0)
 
-    def _settings(self, node: str) -> str:
-        return server_properties(
-            self._plan,
-            node,
+    def _seat(self, node: str) -> Seat:
+        return Seat(
+            plan=self._plan,
+            node=node,
+            folder=self._folders[node],
             endpoints=self.endpoints,
-            data=self._folders[node] / "data",
+            inner_ports=self._inner_ports,
             zookeeper=f"{self.zookeeper[0]}:{self.zookeeper[1]}" if self.zookeeper else None,
         )
 
 
-def _places(hosts: Hosts, names: Sequence[str]) -> dict[str, Endpoint]:
-    """Return two ports of each machine: the usual ones if each has an address of its own."""
-    addresses = {name: hosts.address(name) for name in names}
-    if len(set(addresses.values())) == len(names) > 1:
+def _places(hosts: Hosts, names: Sequence[str], *, at: Mapping[str, str]) -> dict[str, Endpoint]:
+    """Return two ports of each node: the usual ones if each machine has an address of its own.
+
+    Args:
+        hosts: They are up.
+        names: Of all machines.
+        at: On whose machine a node's server runs.
+    """
+    own = {hosts.address(name) for name in names}
+    addresses = {name: hosts.address(at.get(name, name)) for name in names}
+    if len(own) == len(names) > 1:
         usual = {ZOOKEEPER_MACHINE: ZOOKEEPER_PORT}
-        ports = [port for name in names for port in (usual.get(name, BROKER_PORT), CONTROLLER_PORT)]
+        shared = len({*addresses.values()}) < len(own)
+        ports = [
+            port + (2 * number if shared else 0)
+            for number, name in enumerate(names)
+            for port in (usual.get(name, BROKER_PORT), CONTROLLER_PORT)
+        ]
     else:
         ports = free_ports(2 * len(names))
     return {

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from cluster.protocol import Endpoint
+from results.record.declared import Sight
 
 
 class Observed(Protocol):
@@ -15,6 +16,8 @@ class Observed(Protocol):
     """Controllers of their own."""
     endpoints: Mapping[str, Endpoint]
     """Of both."""
+    sees: frozenset[Sight]
+    """What they may be asked for."""
 
     @property
     def zookeeper(self) -> str | None:

@@ -149,7 +149,7 @@ def _summaries(
         place: PartitionSummary(
             leader=names.get(said.leader),
             leader_epoch=said.leader_epoch,
-            isr=tuple(names[replica] for replica in said.isr or ()),
+            isr=tuple(names.get(replica, f"n{replica}") for replica in said.isr or ()),
             high_watermark=announced[place].high_watermark if place in announced else None,
         )
         for place, said in newest.items()

@@ -25,6 +25,9 @@ _LOG4J2_OF = {
 }
 """By the major version of slf4j: what leads its calls to log4j2."""
 
+LAST_WITH_LOG4J1: Numbers = (3, 9)
+"""Or with what continues it, reload4j; later ones log by log4j2 (KIP-653)."""
+
 
 def numbers_of(version: str) -> Numbers:
     """Return the numbers of a version: (0, 11, 0, 3) of `0.11.0.3`, (4, 4, 0) of a snapshot."""

@@ -7,6 +7,7 @@ none of these. The messages are those of `kio`, generated from Kafka's own defin
 
 import io
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -89,13 +90,14 @@ class Connection:
         Raises:
             WireError: No whole answer came within the limit.
         """
+        if timeout_s <= 0:  # Nothing was sent: the connection serves the next question.
+            raise WireError(f"{_text(self._place)} has no time left for {type(request).__name__}")
         deadline_s = stopwatch_s() + timeout_s
         try:
-            connected = self._connected(deadline_s)
-            self._correlation_id += 1
-            connected.sendall(_encoded(request, self._correlation_id))
-            payload = self._received(connected, deadline_s)
-            return _decoded(payload, answer, self._correlation_id)
+            return self._exchanged(self._connected(deadline_s), request, answer, deadline_s)
+        except WireError:
+            self.close()
+            raise
         except (OSError, SerialError, ValueError) as failure:
             self.close()
             what = type(request).__name__
@@ -132,8 +134,22 @@ class Connection:
         if not self.is_open() or self._socket is None:
             self._socket = socket.create_connection(self._place, timeout=remaining_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.settimeout(remaining_s)
+            self._socket = self._introduced(self._socket, deadline_s)
+        self._socket.settimeout(_remaining_s(deadline_s))
         return self._socket
+
+    def _introduced(self, connected: socket.socket, deadline_s: float) -> socket.socket:  # noqa: ARG002 - others need it
+        """Return a new connection as questions may be asked over it: here as it is."""
+        return connected
+
+    def _exchanged(
+        self, connected: socket.socket, request: RequestPayload, answer: type[A], deadline_s: float
+    ) -> A:
+        self._correlation_id += 1
+        connected.settimeout(_remaining_s(deadline_s))
+        connected.sendall(_encoded(request, self._correlation_id))
+        payload = self._received(connected, deadline_s)
+        return _decoded(payload, answer, self._correlation_id)
 
     def _received(self, connected: socket.socket, deadline_s: float) -> bytes:
         (length,) = _LENGTH.unpack(_exactly(connected, _LENGTH.size, deadline_s))
@@ -166,8 +182,8 @@ def _has_ended(connected: socket.socket) -> bool:
     """Tell whether there is an end to read, or something that nobody waits for any more."""
     connected.settimeout(0)
     try:
-        connected.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
+        connected.recv(1)  # Whatever comes, nobody asked for it: the connection is closed then.
+    except (BlockingIOError, ssl.SSLWantReadError):
         return False
     except OSError:
         return True

@@ -3,8 +3,8 @@
 Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
 them with `isinstance`, and a host need not lie.
 
-One module a theme: `machines`, `links` between them, `brokers`; `errors` for what fails. Others
-import from here.
+One module a theme: `machines`, `links` between them, `brokers`, the files of their `logs`; `errors`
+for what fails. Others import from here.
 """
 
 from cluster.protocol.brokers import (
@@ -25,6 +25,7 @@ from cluster.protocol.brokers import (
     PartitionState,
     PartitionSummary,
     ReadsAllAtStart,
+    SharesProcesses,
     Summary,
 )
 from cluster.protocol.errors import (
@@ -39,7 +40,9 @@ from cluster.protocol.links import (
     Measured,
     Quality,
 )
+from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
+    OF_SYSTEMS,
     Ability,
     CanAudit,
     CanLimitDisk,
@@ -58,7 +61,9 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "OF_SYSTEMS",
     "Ability",
+    "Batch",
     "CanAudit",
     "CanExcuse",
     "CanFindCoordinators",
@@ -84,9 +89,11 @@ __all__ = [
     "Endpoint",
     "HasControllers",
     "HasFiles",
+    "HasLogs",
     "HasSoftware",
     "Hosts",
     "Link",
+    "Logs",
     "Measured",
     "PartitionState",
     "PartitionSummary",
@@ -94,7 +101,9 @@ __all__ = [
     "ProcessId",
     "Quality",
     "ReadsAllAtStart",
+    "SharesProcesses",
     "Summary",
     "TellsRoom",
     "UserError",
+    "Vote",
 ]

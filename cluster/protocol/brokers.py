@@ -209,6 +209,18 @@ class CanKill(Protocol):
 
 
 @runtime_checkable
+class SharesProcesses(Protocol):
+    """Clusters in which one process may play several brokers.
+
+    `process` tells the same one for each of them; to kill, stop, pause, resume or start one of them
+    is to do so to all.
+    """
+
+    def played_with(self, node: str) -> tuple[str, ...]:
+        """Return the nodes that a node's process plays, itself among them."""
+
+
+@runtime_checkable
 class CanExcuse(Protocol):
     """Clusters that tell an end which a fault brought about from one that nobody did."""
 

@@ -115,10 +115,15 @@ class HasSoftware(HasFiles, Protocol):
 
 
 class Ability(StrEnum):
-    """What some hosts can do and others cannot; faults that need it are offered there only."""
+    """What some hosts, or systems, can do and others cannot; faults that need it are dealt there.
+
+    Hosts never lack those of `OF_SYSTEMS`: a system that does says why in its `Declared.cannot`.
+    """
 
     CUT = "cut"
     """Drop what travels over a link (`CanPartition`)."""
+    ONE_WAY = "one-way"
+    """Drop what travels over a link in one direction, and let the other way through."""
     CUT_CLIENTS = "cut-clients"
     """Drop what travels between `CLIENTS` and a node."""
     SHAPE = "shape"
@@ -129,6 +134,33 @@ class Ability(StrEnum):
     """Have a broker see another time (`CanShiftClock`)."""
     SLOW_DISK = "slow-disk"
     """Have a node's disk take long (`CanSlowDisk`)."""
+    KILL = "kill"
+    """Kill a broker, and start it again (`CanKill`)."""
+    STOP = "stop"
+    """Stop a broker in order, and start it again."""
+    PAUSE = "pause"
+    """Have a broker stand still, and go on (`CanPause`)."""
+    APART = "apart"
+    """Have one broker gone while others live: each is a process of its own."""
+    FILES = "files"
+    """Read and change a broker's logs while it is down (`HasLogs`)."""
+    QUORUM = "quorum"
+    """Tell who leads the controllers."""
+    ELECT = "elect"
+    """Have a leader elected by order (`CanMoveLeaders`)."""
+    REASSIGN = "reassign"
+    """Give a partition other replicas by order (`CanMoveLeaders`)."""
+    TOPICS = "topics"
+    """Make and delete topics, and tell of each broker which it knows (`CanMakeTopics`)."""
+    TIME = "time"
+    """Have a broker say what time it takes it to be (`CanTellTime`)."""
+
+
+OF_SYSTEMS = frozenset({
+    Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
+    Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
+})  # fmt: skip
+"""What depends on the system alone. A system may lack what hosts can do as well."""
 
 
 @runtime_checkable

@@ -1,30 +1,45 @@
 """A Kafka of yours: an unpacked distribution, a build tree, or jars before those of a release.
 
-What a folder is shows by its jars. A distribution has all of them in `libs/`. A build tree has
-those that its modules make in `MODULE/build/libs/`, and what they need in
-`core/build/dependant-libs-SCALA/` (as `bin/kafka-run-class.sh` looks for them). The version and the
-commit stand in a jar of its own: `kafka/kafka-version.properties` of `kafka-clients`.
+The jars in a folder show what it is. A distribution has all of them in `libs/`. In a build tree
+Gradle puts the jars of each module into `MODULE/build/libs/`, and what the server needs, other
+modules included, into `core/build/dependant-libs-SCALA/`; `bin/kafka-run-class.sh` runs these. A
+module's own jar goes before the copy in that folder: `./gradlew :storage:jar` makes only the first.
+Other modules' jars are left out, such as that of the benchmarks, which has copies of all classes.
+
+The version and the commit stand in `kafka/kafka-version.properties` of `kafka-clients`.
 """
 
 import hashlib
+import re
 import zipfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.files.checkpoints import properties
 from cluster.files.damage import DamagedFileError
 from cluster.protocol import UserError
+from results.record.systems import (
+    VERSION,
+    SystemKind,
+    SystemName,
+    known_numbers,
+    system_named,
+)
 
 _VERSION = "kafka/kafka-version.properties"
 _SERVER = "kafka/Kafka.class"
 _CLIENTS = "kafka-clients-*.jar"
-_NOT_TO_RUN = ("-sources", "-javadoc", "-scaladoc", "-test", "-tests", "-test-sources")
-_LAYOUTS = (
-    ("libs/*.jar", "*.jar"),
-    ("*/build/libs/*.jar", "*/*/build/libs/*.jar", "core/build/dependant-libs-*/*.jar",
-     "tools/build/dependant-libs-*/*.jar"),
+_NOT_TO_RUN = (
+    "-sources", "-src", "-javadoc", "-scaladoc", "-test", "-tests", "-test-sources",
+    "-test-fixtures",
 )  # fmt: skip
+_OF_KAFKA = re.compile(r"(?:kafka|connect|trogdor)[-_]")
+"""How the names of jars begin that Kafka's own modules make."""
+_MODULES = ("*/build/libs/*.jar", "*/*/build/libs/*.jar")
+_BUILD = "./gradlew jar"
+_CLEAN = "./gradlew clean jar"
 _MOST_BYTES = 1 << 16
 
 
@@ -35,7 +50,7 @@ class Build:
     Attributes:
         version: `4.4.0-SNAPSHOT`.
         commit: As the build noted it; empty: it noted none.
-        classpath: Its jars: those of its modules before what they need.
+        classpath: Its jars, absolute paths.
     """
 
     version: str
@@ -47,48 +62,74 @@ def build_in(folder: Path) -> Build:
     """Look at a folder with a Kafka.
 
     Raises:
-        UserError: There is none, or it is not whole.
+        UserError: There is none, it is not whole, or there are several.
     """
+    folder = folder.absolute()
+    if ":" in str(folder):
+        raise UserError(f"{folder} has a colon, which Java's class path would split; rename it")
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: unpack it, and name the folder that it makes")
     if not folder.is_dir():
         raise UserError(
             f"{folder} is no folder: --system kafka:PATH takes an unpacked Kafka, or a tree in"
             " which it was built"
         )
-    jars = _jars_of(folder)
-    clients = [jar for jar in jars if jar.match(_CLIENTS)]
-    if not clients:
-        raise UserError(
-            f"{folder} has no kafka-clients-*.jar, neither in libs/ nor in clients/build/libs/:"
-            " name the folder of an unpacked Kafka, or build it first: ./gradlew jar"
-        )
-    if len(clients) > 1:
-        named = ", ".join(str(jar.relative_to(folder)) for jar in clients[:2])
-        raise UserError(
-            f"{folder} has more than one Kafka in it ({named}); remove what an earlier build left:"
-            " ./gradlew clean jar"
-        )
-    if not any(_has(jar, _SERVER) for jar in jars):
-        raise UserError(
-            f"{folder} has no jar with {_SERVER}: the server is not built; type: ./gradlew jar"
-        )
-    told = version_of(clients[0])
-    return Build(
-        version=told.get("version", ""), commit=told.get("commitId", ""), classpath=tuple(jars)
-    )
+    if _is_distribution(folder):
+        jars = _of_distribution(folder)
+    elif _is_tree(folder):
+        jars = _of_tree(folder)
+    else:
+        raise UserError(_elsewhere(folder))
+    _see_server(folder, jars)
+    told = version_of(next(jar for jar in jars if jar.match(_CLIENTS)))
+    return Build(version=told["version"], commit=told.get("commitId", ""), classpath=tuple(jars))
+
+
+def version_in(named: SystemName) -> str | None:
+    """Return the version that the jars in a system's folder tell; None: it has none.
+
+    Raises:
+        UserError: They do not tell.
+    """
+    return build_in(Path(named.path).expanduser()).version if named.path else None
+
+
+def as_release(system: str) -> str:
+    """Return the release that a Kafka of the user's is told as, others as they are.
+
+    `kafka:4.3.1+my.jar` is told as `kafka:4.3.1`, a folder with a build of 3.9.2 as `kafka:3.9.2`,
+    one that is newer than any release known here as the newest.
+
+    Raises:
+        UserError: Its jars do not tell the version.
+    """
+    try:
+        named = system_named(system)
+    except ValueError:
+        return system  # It is refused where the plan is made.
+    if named.kind is not SystemKind.KAFKA or not named.is_yours:
+        return system
+    version = named.version or ".".join(map(str, known_numbers(version_in(named) or "")))
+    return replace(named, version=version, path="", jars=()).text
 
 
 def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
-    """Return jars that stand before those of a release.
+    """Return jars, or folders of classes, that stand before those of a release.
 
     Raises:
-        UserError: One is not there, or is no jar.
+        UserError: One is not there, is no jar, or has no class in it.
     """
     found = tuple(Path(jar).expanduser().absolute() for jar in jars)
     for jar in found:
-        if not (jar.is_dir() or zipfile.is_zipfile(jar)):
+        if not jar.exists():
             raise UserError(
-                f"{jar} is neither a jar nor a folder of classes: --system kafka:4.3.1+JAR takes"
-                " what stands before Kafka's own jars"
+                f"{jar} is not there: --system kafka:4.3.1+A.jar,B.jar takes jars, or folders of"
+                " classes, with a comma between two"
+            )
+        if not _has_classes(jar):
+            raise UserError(
+                f"{jar} has no classes to run: --system kafka:4.3.1+JAR takes a jar, or a folder"
+                " of classes, that stands before Kafka's own jars"
             )
     return found
 
@@ -102,23 +143,29 @@ def version_of(clients: Path) -> Mapping[str, str]:
     try:
         with zipfile.ZipFile(clients) as jar, jar.open(_VERSION) as file:
             told = properties(file.read(_MOST_BYTES).decode("utf-8"))
-    except (OSError, KeyError, ValueError, DamagedFileError, zipfile.BadZipFile) as unreadable:
-        raise UserError(f"{clients} does not say which Kafka it is: it has no {_VERSION}") from (
-            unreadable
+    except (OSError, zipfile.BadZipFile) as unreadable:
+        raise UserError(f"{clients} cannot be read as a jar: {unreadable}") from unreadable
+    except (KeyError, ValueError, DamagedFileError) as absent:
+        raise UserError(
+            f"{clients} does not say which Kafka it is: it has no {_VERSION}; build it by {_CLEAN}"
+        ) from absent
+    if not re.fullmatch(VERSION, told.get("version", "")):
+        raise UserError(
+            f"{clients} does not say which Kafka it is: {_VERSION} has no version that is one"
         )
-    if not told.get("version", "")[:1].isdecimal():
-        raise UserError(f"{clients} does not say which Kafka it is: {_VERSION} has no version")
     return told
 
 
 def hashes_of(jars: Iterable[Path]) -> dict[str, str]:
     """Return the SHA-256 of jars by name; of a folder of classes that of each file in it."""
-    return {
-        str(file.relative_to(jar.parent)): _digest(file)
-        for jar in jars
-        for file in ([jar] if jar.is_file() else sorted(jar.rglob("*")))
-        if file.is_file()
-    }
+    found: dict[str, str] = {}
+    for jar in jars:
+        for file in [jar] if jar.is_file() else sorted(jar.rglob("*")):
+            if file.is_file():
+                name = str(file.relative_to(jar.parent))
+                # Two folders may each have a jar of the same name.
+                found[f"{name} ({len(found)})" if name in found else name] = _digest(file)
+    return found
 
 
 def _digest(file: Path) -> str:
@@ -126,29 +173,147 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _jars_of(folder: Path) -> list[Path]:
-    for patterns in _LAYOUTS:
-        found = [jar for each in patterns for jar in sorted(folder.glob(each)) if _runs(jar)]
-        if any(jar.match(_CLIENTS) for jar in found):
-            return _each_once(found)
-    return []
+def _is_distribution(folder: Path) -> bool:
+    return any(_jars(folder, f"libs/{_CLIENTS}"))
 
 
-def _each_once(jars: Iterable[Path]) -> list[Path]:
-    """Leave out what a jar of the same name before it has already."""
-    named: dict[str, Path] = {}
-    for jar in jars:
-        named.setdefault(jar.name, jar.absolute())
-    return list(named.values())
+def _is_tree(folder: Path) -> bool:
+    return any(_jars(folder, f"clients/build/libs/{_CLIENTS}")) or (
+        (folder / "build.gradle").is_file() and (folder / "clients").is_dir()
+    )
 
 
-def _runs(jar: Path) -> bool:
-    return not jar.stem.endswith(_NOT_TO_RUN)
+def _elsewhere(folder: Path) -> str:
+    """Return why there is no Kafka in a folder; and where one is nearby, if there is."""
+    near = [folder.parent, folder.parent.parent, folder.parent.parent.parent]
+    with suppress(OSError):
+        near += sorted(each for each in folder.iterdir() if each.is_dir())
+    for each in near:
+        if _is_distribution(each) or _is_tree(each):
+            return f"{folder} is no Kafka, but {each} is: --system kafka:{each}"
+    return (
+        f"{folder} has no {_CLIENTS}, neither in libs/ nor in clients/build/libs/: name the folder"
+        f" of an unpacked Kafka, or of a tree in which it was built by {_BUILD}"
+    )
+
+
+def _of_distribution(folder: Path) -> list[Path]:
+    jars = list(_jars(folder, "libs/*.jar"))
+    clients = [jar for jar in jars if jar.match(_CLIENTS)]
+    if len(clients) > 1:
+        raise _several(folder, clients, "unpack one into an empty folder")
+    return jars
+
+
+def _of_tree(folder: Path) -> list[Path]:
+    """Return the jars that `bin/kafka-run-class.sh` would run a server with."""
+    settings = _gradle(folder)
+    clients = _built(folder, list(_jars(folder, f"clients/build/libs/{_CLIENTS}")), settings)
+    ending = clients.name.removeprefix("kafka-clients")  # -4.4.0-SNAPSHOT.jar
+    servers = list(_jars(folder, f"core/build/libs/kafka_*{ending}"))
+    needed = _needed(folder, servers, settings)
+    scala = needed.name.removeprefix("dependant-libs-")
+    server = [jar for jar in servers if scala.startswith(_scala_of(jar))]
+    modules = {jar.name: jar for pattern in _MODULES for jar in _jars(folder, pattern)}
+    wanted = [
+        *server,
+        clients,
+        *_jars(needed, "*.jar"),
+        *_jars(folder, f"tools/build/libs/kafka-tools{ending}"),
+        *_jars(folder, f"tools/build/{needed.name}/*.jar"),
+    ]
+    chosen = [
+        modules.get(jar.name, jar)
+        for jar in wanted
+        # An earlier build left the others: Gradle copies, and takes nothing away.
+        if jar.name.endswith(ending) or not _OF_KAFKA.match(jar.name)
+    ]
+    once: dict[str, Path] = {}
+    for jar in chosen:
+        once.setdefault(jar.name, jar)
+    return list(once.values())
+
+
+def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -> Path:
+    """Return the clients' jar of a tree: where several were built, that of the tree's version."""
+    if not clients:
+        raise UserError(f"{folder} is a Kafka that was not built; type there: {_BUILD}")
+    now = f"kafka-clients-{settings.get('version')}.jar"
+    chosen = [jar for jar in clients if jar.name == now] or list(clients)
+    if len(chosen) > 1:
+        raise _several(folder, chosen, f"remove what an earlier build left: {_CLEAN}")
+    return chosen[0]
+
+
+def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) -> Path:
+    """Return the folder with what the server of a tree needs."""
+    if not servers:
+        raise UserError(
+            f"the server in {folder} was not built, or not with its clients: core/build/libs has no"
+            f" jar of their version; type there: {_BUILD}"
+        )
+    found = sorted(each for each in folder.glob("core/build/dependant-libs-*") if each.is_dir())
+    scala = settings.get("scalaVersion") or (_scala_of(servers[0]) if len(servers) == 1 else "")
+    now = [each for each in found if each.name.startswith(f"dependant-libs-{scala}")]
+    if not now:
+        raise UserError(
+            f"{folder} has no core/build/dependant-libs-{scala or 'SCALA'}, with what the server"
+            f" needs; type there: {_BUILD}"
+        )
+    if len(now) > 1:
+        raise _several(folder, now, f"remove what an earlier build left: {_CLEAN}")
+    return now[0]
+
+
+def _scala_of(server: Path) -> str:
+    """Return 2.13 of `kafka_2.13-4.3.1.jar`."""
+    return server.name.removeprefix("kafka_").partition("-")[0]
+
+
+def _gradle(folder: Path) -> Mapping[str, str]:
+    try:
+        return properties((folder / "gradle.properties").read_text("utf-8"))
+    except (OSError, ValueError, DamagedFileError):
+        return {}
+
+
+def _several(folder: Path, found: Sequence[Path], remedy: str) -> UserError:
+    named = ", ".join(str(each.relative_to(folder)) for each in found[:2])
+    return UserError(f"{folder} has more than one Kafka in it ({named}); {remedy}")
+
+
+def _see_server(folder: Path, jars: Sequence[Path]) -> None:
+    likely = sorted(jars, key=lambda jar: not jar.name.startswith("kafka_"))
+    servers = [jar for jar in likely if jar.name.startswith("kafka_") and _has(jar, _SERVER)]
+    if len(servers) > 1:
+        raise _several(folder, servers, "unpack, or build, one alone")
+    if not servers and not any(_has(jar, _SERVER) for jar in likely):
+        raise UserError(
+            f"{folder} has no jar with {_SERVER}, the server; unpack it again, or build it by"
+            f" {_CLEAN}"
+        )
+
+
+def _jars(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield jars that are to run, in order."""
+    for jar in sorted(folder.glob(pattern)):
+        if not jar.stem.endswith(_NOT_TO_RUN) and jar.is_file():
+            yield jar
 
 
 def _has(jar: Path, name: str) -> bool:
     try:
         with zipfile.ZipFile(jar) as opened:
             return name in opened.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _has_classes(jar: Path) -> bool:
+    if jar.is_dir():
+        return any(jar.rglob("*.class"))
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            return any(name.endswith(".class") for name in opened.namelist())
     except (OSError, zipfile.BadZipFile):
         return False

@@ -5,22 +5,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.hosts.choose import HostKind
-from cluster.java import Java, brokers_java
+from cluster.java import Java, brokers_java, is_chosen
 from cluster.kafka.class_keeping import keep_classes
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import Distribution, fetch_kafka
 from cluster.kafka.programs import KafkaPrograms
 from cluster.protocol import Hosts, UserError
 from cluster.systems.builds import build_in, hashes_of, jars_named
+from cluster.systems.loggers import with_logging
 from cluster.systems.system import Say
 from results.environment import Told
 from results.record.declared import Declared
 from results.record.paths import RunPaths
-from results.record.plan import NEWEST, Plan
+from results.record.plan import NEWEST, Plan, plan_from
 
 USE_ANOTHER = "use --hosts namespace"
-_LOGGING = ("log4j", "slf4j", "reload4j")
-"""How the names of jars begin that a server logs by."""
 
 
 @dataclass(slots=True)
@@ -47,22 +46,37 @@ class KafkaSystem:
         if keep:
             raise UserError(f"a cluster on ssh hosts cannot be kept; {USE_ANOTHER}")
 
-    def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
-        """Return the plan with the version that the jars tell, and with absolute paths."""
+    def settled(self, say: Say) -> Plan:
+        """Return the plan with the version that the jars tell, and with absolute paths.
+
+        Raises:
+            PlanError: That version does not run in the mode that the plan names.
+        """
         named = self.plan.named
         if not named.is_yours:
             return self.plan
         path = Path(named.path).expanduser().absolute() if named.path else None
         jars = tuple(str(jar) for jar in jars_named(named.jars))
         system = replace(named, path=str(path or ""), jars=jars).text
-        version = build_in(path).version if path else None
-        return self.plan.model_copy(update={"system": system, "version": version})
+        values = self.plan.model_dump(mode="json", exclude_none=True) | {"system": system}
+        values.pop("version", None)  # As it was when the plan was made.
+        if path is not None:
+            build = build_in(path)
+            values["version"] = build.version
+            commit = f", commit {build.commit}" if build.commit else ""
+            say(f"Kafka {build.version}{commit}, in {path}")
+        plan = plan_from(values)
+        KafkaSystem(plan).refuse(keep=False)  # ZooKeeper may be the usual of this version.
+        return plan
 
     def prepare(self, say: Say) -> None:
         """Fetch the release, or look at the build; find a Java; keep the default's classes."""
         self._java = brokers_java()
         self._distribution = distribution_of(self.plan, say)
-        here = self.plan.hosts in {HostKind.NAMESPACE, HostKind.PROCESS}
+        kind = self.plan.hosts.partition(":")[0]
+        if is_chosen() and kind in {HostKind.DOCKER, HostKind.SSH}:
+            say(f"--java formats the disks only: brokers on {kind} hosts run on the Java there")
+        here = kind in {HostKind.NAMESPACE, HostKind.PROCESS}
         # Of a version that is run now and then they would not be worth the wait.
         if here and self.plan.named.version == NEWEST and not self._distribution.own:
             keep_classes(self._java, self._distribution, progress=say)
@@ -117,15 +131,10 @@ def distribution_of(plan: Plan, say: Say) -> Distribution:
         release = fetch_kafka(named.version, progress=say)
         own = jars_named(named.jars)
         return replace(release, classpath=(*own, *release.classpath), own=own)
-    build = build_in(Path(named.path))
-    jars = build.classpath
-    if not any(jar.name.startswith(("log4j", "reload4j")) for jar in jars):
-        # A tree is built without what a server logs by, and would say nothing.
-        beside = fetch_kafka(NEWEST, progress=say).classpath
-        names = {jar.name for jar in jars}
-        jars += tuple(
-            jar for jar in beside if jar.name.startswith(_LOGGING) and jar.name not in names
-        )
+    build = build_in(Path(named.path).expanduser())
     return Distribution(
-        version=build.version, classpath=jars, commit=build.commit, own=build.classpath
+        version=build.version,
+        classpath=with_logging(build, say),
+        commit=build.commit,
+        own=build.classpath,
     )

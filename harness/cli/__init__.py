@@ -16,7 +16,7 @@ from checkers.errors import EngineError, HistoryError
 from cluster.protocol import ClusterError
 from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
-from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
+from harness.exit_codes import BAD_ARGUMENTS, BISECT_INTERRUPTED, INTERNAL_ERROR, UNKNOWN
 from harness.interrupt import SIGNALS
 from results.record.atomic import StoreError
 from results.record.plan import PlanError
@@ -75,7 +75,7 @@ def exit_code(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt) as ended:
         # click raises its own Abort from a KeyboardInterrupt.
         _complain(str(ended) or str(ended.__cause__ or "") or "interrupted")
-        return UNKNOWN
+        return BISECT_INTERRUPTED if "--bisect" in arguments else UNKNOWN
     except Exception as failed:  # noqa: BLE001 - the interpreter of commands
         return _code_of(failed)
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
@@ -11,15 +10,13 @@ from rich.console import Console
 from harness.cli.histories import Asked, check_histories, mode_of, only_of_histories
 from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
-from harness.judgement import Engine, choose_engine, is_uri, judge_stored, judge_uris
-from results.export.copying import copy_plain
+from harness.judgement import choose_engine, is_uri, judge_uris
+from harness.rejudging import judge_again, refuse_to_judge
 from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
-from results.samples import copy_sample, is_sample
 from results.show import print_verdict
-from results.store import Store, StoreError, is_alive
-from results.trust import is_own, refuse_to_write
+from results.store import Store
 from results.verdict_json import verdict_to_json
 from results.wording.naming import names_of
 
@@ -113,7 +110,7 @@ def check(  # noqa: PLR0913 - click passes each option
         console.print(chosen.why, markup=False)
     by_whom = Judge(judge) if judge else None
     runs = _runs_here([name for name in names if not is_uri(name)], store, kept=by_whom is None)
-    verdicts = _judge_here(runs, by_whom, chosen)
+    verdicts = judge_again(runs, by_whom, chosen)
     uris = [name for name in names if is_uri(name)]
     if uris:
         found, kept = judge_uris(uris, judge=by_whom, engine=chosen, store=by_whom is None)
@@ -146,33 +143,8 @@ def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPath
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())
     for run in runs:
-        if is_alive(run):
-            raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
-        if kept and not is_sample(run):
-            refuse_to_write(
-                run, otherwise="with --judge the verdict is printed and nothing is stored"
-            )
+        refuse_to_judge(run, kept=kept)
     return runs
-
-
-def _judge_here(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:
-    if not runs:
-        return []
-    with TemporaryDirectory(prefix="logquake-") as folder:
-        roots = [_written_to(run, Path(folder)).root for run in runs]
-        try:
-            return judge_stored(roots, judge=judge, engine=engine, store=judge is None)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted: no run was judged; the same command does it"
-            ) from None
-
-
-def _written_to(run: RunPaths, folder: Path) -> RunPaths:
-    """Return the run, or a copy of one that must not be written: a sample, or a stranger's."""
-    if is_sample(run):
-        return copy_sample(run, folder)
-    return run if is_own(run) else copy_plain(run, folder)
 
 
 def _worst(verdicts: Sequence[Verdict]) -> int:

@@ -20,13 +20,13 @@ STORE = click.option(
 
 def _use_java(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
     """Have the brokers of this command, and of all that it starts, run on a Java."""
-    if path:
-        os.environ[JAVA_VARIABLE] = path
+    if path:  # Whatever folder the processes of a run are started in.
+        os.environ[JAVA_VARIABLE] = str(Path(path).expanduser().absolute())
 
 
 JAVA = click.option(
     "--java",
-    type=click.Path(exists=True),
+    metavar="PATH",
     expose_value=False,
     callback=_use_java,
     help="The Java of brokers: a program, or its home; default: that of JAVA_HOME, or of PATH.",

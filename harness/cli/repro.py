@@ -2,9 +2,10 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,9 +13,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from harness.cli.options import ENGINE, STORE
+from harness.another_system import moved
+from harness.bisecting import failure_of, settled_by, unbuilt
+from harness.cli.options import ENGINE, JAVA, STORE
 from harness.cli.scenarios import choice_options, choices_given
-from harness.exit_codes import UNKNOWN, VALID
+from harness.exit_codes import BISECT_INTERRUPTED, BISECT_SKIP, UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan, refuse_what_does_not_tune
 from harness.reaching import said_again
@@ -22,6 +25,7 @@ from harness.repro import (
     AsExpected,
     Repeat,
     SameAsBefore,
+    SameFailure,
     Tally,
     Wanted,
     kinds_of,
@@ -33,31 +37,60 @@ from harness.scenarios.expectations import expectation
 from harness.scenarios.registry import SCENARIOS
 from harness.session import Session
 from results.nights import write_night
+from results.page.side_by_side import Column, Comparison, write_side_by_side
+from results.page.side_by_side import Run as Shown
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
 from results.record.verdict import Verdict
+from results.repeats import RANGE
 from results.samples import is_sample
 from results.store import Store
 from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is played, on one system.
+
+    Attributes:
+        plan: As asked for.
+        wanted: What coming out the same way means.
+        repeats: The id of the run that it repeats; empty: none of this store, or elsewhere.
+        system: As the user said it; empty: the plan's.
+        notes: What is otherwise than in the stored run, in sentences.
+        as_before: What the stored run was, for a page of many systems; empty: there is none.
+    """
+
+    plan: Plan
+    wanted: Wanted
+    repeats: str = ""
+    system: str = ""
+    notes: tuple[str, ...] = ()
+    as_before: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Display:
-    """The table of the runs: live on a terminal, elsewhere a line a run."""
+    """The tables of the runs, one a system: live on a terminal, elsewhere a line a run."""
 
     console: Console
-    tally: Tally
+    tallies: list[Tally]
+    playing: int = 0
     begun_s: float | None = field(default=None)
     answered: str = ""
 
     def __rich__(self) -> Group:
         playing_s = None if self.begun_s is None else stopwatch_s() - self.begun_s
         said = [Text(self.answered)] if self.answered else []
-        return Group(self.tally.table(playing_s=playing_s), *said)
+        tables = [
+            tally.table(playing_s=playing_s if at == self.playing else None)
+            for at, tally in enumerate(self.tallies)
+        ]
+        return Group(*tables, *said)
 
     def answer(self, sentence: str) -> None:
         """Answer a signal, inside of its handler: the live table shows it within half a second."""
@@ -74,44 +107,49 @@ class _Display:
             yield
             self.begun_s = None
 
-    def add(self, repeated: Repeat) -> None:
-        self.tally = replace(self.tally, repeats=(*self.tally.repeats, repeated))
+    def add(self, repeated: Repeat) -> Tally:
+        tally = self.tallies[self.playing]
+        tally = replace(tally, repeats=(*tally.repeats, repeated))
+        self.tallies[self.playing] = tally
         if not self.console.is_terminal:
-            number, last = len(self.tally.repeats), self.tally.repeats[-1]
+            number, last = len(tally.repeats), tally.repeats[-1]
             same = "; ".join(last.differs) or "the same"
-            self.console.print(
-                f"{number} of {self.tally.times}: {last.run_id or 'no run'}:"
-                f" {last.verdict or 'no verdict'} ({same})",
-                markup=False, highlight=False, soft_wrap=True,
-            )  # fmt: skip
+            where = f" on {tally.system}" if tally.system else ""
+            self.say(
+                f"{number} of {tally.times}{where}: {last.run_id or 'no run'}:"
+                f" {last.verdict or 'no verdict'} ({same})"
+            )
+        return tally
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Player:
-    """Plays one plan as often as it is asked to, and says nothing.
+    """Plays a plan as often as it is asked to, and says nothing."""
 
-    Attributes:
-        repeats: The id of the run that is repeated; empty: none of this store is.
-    """
-
-    plan: Plan
     store: Path
-    repeats: str
     engine: str | None
     spark_master: str | None
-    fresh_seeds: bool
     answer: Answer
 
-    def play(self) -> tuple[Verdict, RunPaths]:
-        plan = self.plan
-        if self.fresh_seeds:
-            plan = plan.model_copy(update={"seed": secrets.randbelow(1_000_000)})
+    def play(self, asked: _Asked, seed: int | None) -> tuple[Verdict, RunPaths]:
+        """Play once.
+
+        Args:
+            asked: What.
+            seed: None: the plan's own.
+        """
+        plan = asked.plan
+        if seed is not None:
+            plan = plan.model_copy(update={"seed": seed})
         session = Session(plan, self.store, Console(quiet=True), answer=self.answer)
         verdict = session.run(engine=self.engine, spark_master=self.spark_master)
         paths = RunPaths(self.store / verdict.run_id)
-        if self.repeats and not was_interrupted(paths):
-            why = Why.FRESH_SEED if self.fresh_seeds else Why.SAME_SEED
-            write_night(paths.night, Night(why=why, repeats=self.repeats))
+        if asked.repeats and not was_interrupted(paths):
+            why = Why.SAME_SEED if seed is None else Why.FRESH_SEED
+            write_night(paths.night, Night(why=why, repeats=asked.repeats))
         return verdict, paths
 
 
@@ -119,11 +157,31 @@ class _Player:
 @click.argument("name", metavar="RUN|SCENARIO")
 @click.option("--times", type=click.IntRange(min=1), default=10, show_default=True, help="Runs.")
 @choice_options
-@click.option("--system", default=None, help="Of a scenario: kafka:VERSION[:MODE].")
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    help="Play it there, as `logquake run` takes it; more than one: side by side, with the same"
+    " seeds. Of a stored run that need not be its own system.",
+)
+@JAVA
 @click.option("--hosts", default=None, help="Of a run by ssh, said again: ssh:HOSTS.toml.")
 @click.option("--image", default=None, help="Of a run in containers, said again.")
 @click.option("--clients", default=None, help="Of a run with settings of yours, said again.")
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
+@click.option(
+    "--bisect",
+    is_flag=True,
+    help="Exit codes for `git bisect run`: 1 if a run failed in that way, which ends it; 0 if none"
+    " did, and each came to a verdict; 125 if that cannot be told.",
+)
+@click.option(
+    "--page",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Write a page there: a row a seed, a column a system.",
+)
 @STORE
 @ENGINE
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
@@ -133,11 +191,13 @@ def repro(  # noqa: PLR0913 - the options of a command
     name: str,
     times: int,
     elr: bool | None,
-    system: str | None,
+    systems: tuple[str, ...],
     hosts: str | None,
     image: str | None,
     clients: str | None,
     fresh_seeds: bool,
+    bisect: bool,
+    page: Path | None,
     store: Path,
     engine: str | None,
     spark_master: str | None,
@@ -151,36 +211,109 @@ def repro(  # noqa: PLR0913 - the options of a command
     """
     given = choices_given(choices, elr=elr)
     said = {"hosts": hosts, "image": image, "clients": clients}
-    plan, wanted, repeated = _asked_for(name, given, said, system=system, store=store)
+    if bisect and len(systems) > 1:
+        raise click.UsageError("--bisect plays on one --system")
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.UsageError(f"--page {page}: there is no folder {page.parent}; make it first")
+    asked = [
+        _asked_for(name, given, said, system=system, store=store, bisect=bisect)
+        for system in systems or (None,)
+    ]
     console = Console(stderr=as_json)
-    display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
-    player = _Player(
-        plan=plan,
-        store=store,
-        repeats=repeated,
-        engine=engine,
-        spark_master=spark_master,
-        fresh_seeds=fresh_seeds,
-        answer=display.answer,
-    )
-    why = ""
-    with display.shown():
-        for number in range(times):
-            display.begun_s = stopwatch_s()
-            try:
-                display.add(repeat(player.play, wanted, first=number == 0))
-            except KeyboardInterrupt as ended:  # Not while it was played: that ends in a verdict.
-                if number == 0:
-                    raise
-                why = str(ended)
-                break
-            if display.tally.repeats[-1].interrupted:
-                break
-    for sentence in filter(None, (why, *display.tally.sentences())):
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    tallies = [
+        Tally(wanted=each.wanted, times=times, repeats=(), system=each.system) for each in asked
+    ]
+    display = _Display(console=console, tallies=tallies)
+    for sentence in dict.fromkeys(note for each in asked for note in each.notes):
+        display.say(sentence)
+    if bisect and (why := unbuilt(asked[0].plan)):
+        display.say(f"skip: {why}")
+        return BISECT_SKIP
+    seeds = [secrets.randbelow(1_000_000) if fresh_seeds else None for _ in range(times)]
+    player = _Player(store=store, engine=engine, spark_master=spark_master, answer=display.answer)
+    code, why = _played(player, asked, seeds, display=display, bisect=bisect)
+    for sentence in _told(display.tallies, why):
+        display.say(sentence)
+    if page is not None:
+        display.say(
+            f"the page: {_paged(page, name, asked, seeds, tallies=display.tallies, store=store)}"
+        )
     if as_json:
-        click.echo(json.dumps(display.tally.as_json(), indent=1))
-    return VALID if display.tally.whole else UNKNOWN
+        told = [tally.as_json() for tally in display.tallies]
+        click.echo(json.dumps(told[0] if len(told) == 1 else told, indent=1))
+    return code
+
+
+def _played(
+    player: _Player,
+    asked: Sequence[_Asked],
+    seeds: Sequence[int | None],
+    *,
+    display: _Display,
+    bisect: bool,
+) -> tuple[int, str]:
+    """Play each seed on each system; return the exit code, and why it ended before its time."""
+    with display.shown():
+        for number, seed in enumerate(seeds):
+            for at, each in enumerate(asked):
+                display.playing, display.begun_s = at, stopwatch_s()
+                play = partial(player.play, each, seed)
+                try:
+                    # What the user can mend ends a bisection whenever it comes.
+                    again = repeat(play, each.wanted, first=bisect or number == 0)
+                    tally = display.add(again)
+                except (
+                    KeyboardInterrupt
+                ) as ended:  # Not while it was played: that ends in a verdict.
+                    if number == at == 0:
+                        raise
+                    return BISECT_INTERRUPTED if bisect else UNKNOWN, str(ended)
+                if bisect and (settled := settled_by(tally)):
+                    return settled
+                if tally.repeats[-1].interrupted:
+                    return UNKNOWN, ""
+    return VALID if all(tally.whole for tally in display.tallies) else UNKNOWN, ""
+
+
+def _told(tallies: Sequence[Tally], why: str) -> list[str]:
+    """Return the results in words, of each system."""
+    told = [each for tally in tallies for each in tally.sentences()]
+    ranges = [each for each in told if each == RANGE][:1]
+    return [*(each for each in told if each != RANGE), *ranges, *filter(None, (why,))]
+
+
+def _paged(
+    page: Path,
+    name: str,
+    asked: Sequence[_Asked],
+    seeds: Sequence[int | None],
+    *,
+    tallies: Sequence[Tally],
+    store: Path,
+) -> Path:
+    """Write the page of all systems side by side."""
+    columns = tuple(
+        Column(
+            system=each.plan.system,
+            runs=tuple(
+                Shown(
+                    paths=RunPaths(store / run.run_id) if run.run_id else None,
+                    differs=run.differs,
+                    counts=not run.interrupted,
+                )
+                for run in tally.repeats
+            ),
+        )
+        for each, tally in zip(asked, tallies, strict=True)
+    )
+    comparison = Comparison(
+        what=name,
+        wanted=asked[0].as_before or asked[0].wanted.title,
+        seeds=tuple(asked[0].plan.seed if seed is None else seed for seed in seeds),
+        columns=columns,
+        notes=tuple(dict.fromkeys(note for each in asked for note in each.notes)),
+    )
+    return write_side_by_side(comparison, page)
 
 
 def _asked_for(
@@ -190,22 +323,18 @@ def _asked_for(
     *,
     system: str | None,
     store: Path,
-) -> tuple[Plan, Wanted, str]:
-    """Return what is to be played, what coming out the same way means for it, and which run it was.
+    bisect: bool,
+) -> _Asked:
+    """Return what is to be played, and what coming out the same way means for it.
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
         PlanError: The choices of a scenario do not fit, or a run's plan reaches beyond it.
     """
     if name in {each.name for each in SCENARIOS}:
-        if any(said.values()):
-            raise click.UsageError("--hosts, --image and --clients are a stored run's")
-        values = story_values(scenario_named(name), given, system=system)
-        plan = completed_plan(values, {}, broker={}, client={})
-        expected = scenario_of(plan).expected(plan)
-        return plan, AsExpected(title=expectation(expected), kinds=expected.anomalies), ""
-    if given or system:
-        raise click.UsageError("choices and --system are a scenario's; a stored run has its plan")
+        return _scenario_asked_for(name, given, said, system=system, bisect=bisect)
+    if given:
+        raise click.UsageError("choices are a scenario's; a stored run has its plan")
     try:
         paths = Store(store).find(name)
     except StoreError as absent:
@@ -215,10 +344,53 @@ def _asked_for(
     verdict = read_verdict(paths.verdict)
     if verdict is None:
         raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")
+    stored = plan_from(load_plan(paths.plan))
     kinds = kinds_of(verdict)
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
-    plan = said_again(plan_from(load_plan(paths.plan)), said, run_id=paths.run_id)
+    wanted: SameAsBefore | SameFailure = SameAsBefore(
+        title=title, verdict=verdict.valid, kinds=kinds
+    )
+    if bisect:
+        wanted = failure_of(verdict, stored, run_id=paths.run_id)
+    plan, notes = stored, tuple[str, ...]()
+    as_before = f"{wanted.title}, as {paths.run_id} on {stored.system}"
+    if system is not None:
+        there = moved(stored, system, run_id=paths.run_id)
+        plan, notes = there.plan, there.notes
+        wanted = replace(
+            wanted, title=f"{wanted.title} (as on {stored.system}; played on {plan.system})"
+        )
+    plan = said_again(plan, {**said, "system": system}, run_id=paths.run_id)
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
-    before = SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)
-    return plan, before, paths.run_id if mine else ""
+    # What was built in a folder of the user's may be another Kafka by now.
+    same = mine and plan.system == stored.system and not plan.named.is_yours
+    return _Asked(
+        plan=plan,
+        wanted=wanted,
+        repeats=paths.run_id if same else "",
+        system=system or "",
+        notes=notes,
+        as_before=as_before,
+    )
+
+
+def _scenario_asked_for(
+    name: str,
+    given: Mapping[str, str],
+    said: Mapping[str, str | None],
+    *,
+    system: str | None,
+    bisect: bool,
+) -> _Asked:
+    if bisect:
+        raise click.UsageError(
+            "--bisect looks for the failure of a stored run: name one that told this story"
+        )
+    if any(said.values()):
+        raise click.UsageError("--hosts, --image and --clients are a stored run's")
+    values = story_values(scenario_named(name), given, system=system)
+    plan = completed_plan(values, {}, broker={}, client={})
+    expected = scenario_of(plan).expected(plan)
+    wanted = AsExpected(title=expectation(expected), kinds=expected.anomalies)
+    return _Asked(plan=plan, wanted=wanted, system=system or "")

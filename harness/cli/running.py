@@ -15,6 +15,7 @@ from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
 from results.record.plan import ALL, NEMESIS_KINDS
+from results.record.systems import MODES
 from results.record.terms import Judge
 from results.verdict_json import verdict_to_json
 from workloads.registry import WORKLOADS
@@ -35,8 +36,8 @@ _OPTIONS = (
         flag="--system",
         key="system",
         kind=str,
-        help="kafka:VERSION[+JAR,...][:MODE], kafka:/path/to/a/kafka[:MODE] (MODE: zookeeper,"
-        " combined, controllers), reference[:MODE], attached:FILE.toml or command:FILE.toml.",
+        help="kafka:VERSION[+JAR,...][:MODE], kafka:/path/to/a/kafka[:MODE]"
+        f" (MODE: {MODES}), reference[:MODE], attached:FILE.toml or command:FILE.toml.",
     ),
     _Option(flag="--bug", key="bug", kind=str, help="A bug of the reference cluster to switch on."),
     _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),

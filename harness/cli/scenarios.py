@@ -13,7 +13,7 @@ from rich.text import Text
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
-from harness.cli.options import ENGINE, KEEP, SETTING, STORE, settings
+from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
@@ -129,7 +129,8 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
 @click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
-@click.option("--system", default=None, help="kafka:VERSION[:MODE], or reference.")
+@click.option("--system", default=None, help="kafka:VERSION[:MODE], kafka:PATH, or reference.")
+@JAVA
 @click.option(
     "--hosts",
     type=str,

@@ -14,12 +14,12 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from harness.cli.options import STORE
+from harness.cli.options import JAVA, STORE
 from harness.exit_codes import VALID
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Unplayed
-from harness.suites.leading import Lead, Mode, opened
+from harness.suites.leading import Lead, Resumption, opened
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
 from harness.suites.preview import print_preview
@@ -51,8 +51,13 @@ def suite() -> None:
 @suite.command()
 @SUITE_FILE
 @STORE
-@click.option("--resume", "mode", flag_value=Mode.RESUME.value, help="Only go on with a night.")
-@click.option("--new", "mode", flag_value=Mode.NEW.value, help="Begin a new night in any case.")
+@JAVA
+@click.option(
+    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a night."
+)
+@click.option(
+    "--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new night in any case."
+)
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
 def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
     """Play a night; one that was killed goes on if its budget lasts.
@@ -66,7 +71,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     if dry_run:
         print_preview(suite_named(suite_file), store, console)
         return VALID
-    with opened(suite_file, store, mode=Mode(mode or Mode.AUTO)) as lead:
+    with opened(suite_file, store, mode=Resumption(mode or Resumption.AUTO)) as lead:
         with _terminal_may_be_gone():
             _announce(lead, console)
         lead.listeners += [_teller(console), _writer(lead)]

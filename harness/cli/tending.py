@@ -8,7 +8,7 @@ from rich.console import Console
 from harness.cli.options import STORE
 from harness.doctor import examine_machine, print_findings
 from harness.exit_codes import NOT_HEALED, VALID
-from harness.heal import heal_store
+from harness.heal import heal_attached, heal_store
 from harness.offers import offers, print_offers
 from results.wording.inert import inert
 
@@ -26,13 +26,15 @@ def doctor(*, store: Path, hosts: str | None) -> int:
 
 
 @click.command()
+@click.argument("file", metavar="[FILE.toml]", required=False, type=click.Path(path_type=Path))
 @STORE
-def heal(*, store: Path) -> int:
+def heal(*, file: Path | None, store: Path) -> int:
     """Undo whatever dead runs left behind.
 
-    Here, and on the hosts that they used. It ends with 1 if not all of it could be undone.
+    Here, and on the hosts that they used; with the FILE of an attached cluster, there. It ends with
+    1 if not all of it could be undone.
     """
-    healed = heal_store(store)
+    healed = heal_store(store) if file is None else heal_attached(file, store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
         click.echo(inert(sentence))
     if healed.failed:

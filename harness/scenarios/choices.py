@@ -2,13 +2,16 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
+from cluster.systems.builds import as_release, version_in
 from harness.scenarios.actions import Cut, Produce, Read
 from harness.scenarios.protocol import Condition, Scenario
 from harness.scenarios.registry import SCENARIOS
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.plan_parts import ScenarioPlan
+from results.record.systems import system_named
 from results.record.terms import Mode
 
 Choices = Mapping[str, str]
@@ -137,7 +140,10 @@ def story_values(
             f"{' '.join((scenario.name, *choice_words(choices)))} cannot be played: it is told on"
             " no system"
         )
-    values = scenario.plan(plan, _system(known, system))
+    release = as_release(system or known[0])
+    told_on = _told_on(known, release)
+    values = scenario.plan(plan, told_on)
+    values |= _on_yours(system, release, told_on)
     minimums = values.get("minimums", {})
     said = telling(scenario, choices)
     words = (f"{key}-{value}" if value in _SWITCH else value for key, value in said.items())
@@ -211,8 +217,8 @@ def refuse_another_story(plan: Plan) -> None:
     rule = told.broker.get(_RULE)
     if rule is not None and plan.broker.get(_RULE) != rule:
         raise PlanError(
-            f"the brokers' {_RULE} cannot be {plan.broker[_RULE]}: the rule of {plan.name} is"
-            f" {rule}; choose another one by --rule"
+            f"the brokers' {_RULE} cannot be {plan.broker.get(_RULE, 'unset')}: the rule of"
+            f" {plan.name} is {rule}; choose another one by --rule"
         )
 
 
@@ -270,11 +276,23 @@ def _kind(plan: Plan) -> tuple[bool, str, Mode]:
     return plan.is_reference, plan.kafka_version, plan.mode
 
 
-def _system(known: Sequence[str], asked: str | None) -> str:
+def _told_on(known: Sequence[str], asked: str) -> str:
     """Return the system to play on; a bare version gets the mode in which it is known to work."""
-    if asked is None:
-        return known[0]
     return next((each for each in known if each.startswith(f"{asked}:")), asked)
+
+
+def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object]:
+    """Return what is another in the plan of a story on a Kafka of the user's.
+
+    Args:
+        asked: For the system.
+        release: What it is told as; the same: it is no Kafka of the user's.
+        told_on: The same, in the mode that the story needs.
+    """
+    if asked is None or asked == release:
+        return {}
+    yours = replace(system_named(asked), mode=system_named(told_on).mode)
+    return {"system": yours.text, "version": version_in(yours)}
 
 
 def _scenario_plan(scenario: Scenario, choices: Choices) -> ScenarioPlan:

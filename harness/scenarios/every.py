@@ -1,14 +1,16 @@
 """All scenarios, one after the other: what there is to play, and the table of what came of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 
 from rich.table import Table
 
+from cluster.systems.builds import as_release
 from harness.scenarios.choices import all_choices, choice_words, systems_of, telling
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
+from results.record.systems import system_named
 
 ALL = "*"
 COLUMNS = ("scenario", "choices", "system", "verdict", "as expected", "seconds")
@@ -74,15 +76,27 @@ def parts(
     Args:
         only: A pattern (`*`, `?`) that a scenario's name, or a part's name, has to match.
         scenarios: Which there are.
-        system: Only on this one; a bare version is meant in any mode.
+        system: Only on this one; a bare version is meant in any mode, and a Kafka of the user's
+            stands for the release that it is told as.
     """
+    release = None if system is None else as_release(system)
     for scenario in scenarios:
         for choices in all_choices(scenario):
             for each in systems_of(scenario, choices):
                 part = Part(scenario=scenario, choices=choices, system=each)
                 named = fnmatch(scenario.name, only) or fnmatch(part.name, only)
-                if named and (system in {None, each} or each.startswith(f"{system}:")):
+                if not named:
+                    continue
+                if release is None:
                     yield part
+                elif each == release or each.startswith(f"{release}:"):
+                    yield replace(part, system=_on(system or each, each))
+
+
+def _on(asked: str, known: str) -> str:
+    """Return the system that was asked for in the mode of the known one that it stands for."""
+    yours = system_named(asked)
+    return replace(yours, mode=system_named(known).mode).text if yours.is_yours else known
 
 
 def as_table(played: Sequence[Played]) -> Table:

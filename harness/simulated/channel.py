@@ -10,13 +10,13 @@ from typing import cast
 
 from kio.static.protocol import RequestPayload
 
-from cluster.kafka.wire import CLIENT_ID, A, WireError
 from cluster.nodes import node_id
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK
 from cluster.reference.simulator.process import Process
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
+from cluster.systems.virtual import CLIENT_ID, A, WireError
 from harness.simulated.asking import WORK
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S

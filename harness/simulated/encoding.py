@@ -7,11 +7,12 @@ same objects for every reader, so what they hold is kept.
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from io import BytesIO
 
 import numpy as np
 from crc32c import crc32c
+from kio.serial.writers import write_signed_varint
 
-from cluster.files.batches import varint as coded_varint
 from cluster.reference.log.batches import CONTROL, HEADER, HEADER_BYTES, MAGIC, batch
 from cluster.reference.log.records import varint
 from results.record.contents import NO_HEADERS, UNKNOWN_MS, coded_header, damage, mark_of, messages
@@ -27,7 +28,6 @@ _NO_KEY = b"\1"
 """A length of -1, as a zigzag varint."""
 _KEPT = 4096
 
-_coded = lru_cache(maxsize=_KEPT)(coded_varint)
 
 Record = tuple[int, int | None, int, int]
 """Offset, value, leader epoch, damage."""
@@ -86,6 +86,14 @@ def fetched_records(data: bytes, *, offset: int) -> tuple[list[Record], int]:
     if found and found[0][0] < offset:
         found = [record for record in found if record[0] >= offset]
     return found, behind
+
+
+@lru_cache(maxsize=_KEPT)
+def _coded(number: int) -> bytes:
+    """Return a number as a zigzag varint."""
+    coded = BytesIO()
+    write_signed_varint(coded, number)
+    return coded.getvalue()
 
 
 def _record(delta: int, payload: bytes, key: bytes | None, headers: bytes) -> bytes:

@@ -1,20 +1,17 @@
 """A run in virtual time: the life that ships, on simulated machines, from one seed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from random import Random
 
-from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.programs import SETTINGS, ReferencePrograms
-from cluster.kafka.wire import dialling
-from cluster.nodes import machines, node_id
+from cluster.nodes import machines
 from cluster.protocol import Hosts
-from cluster.reference.process.formatting import write_meta
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
+from cluster.systems.system import Deployment
+from cluster.systems.virtual import dialling, virtual_cluster
 from harness.simulated.channel import SimulatedChannel
 from harness.simulated.clock import VirtualClock
 from harness.simulated.signalled import SignalledEvent
@@ -32,28 +29,6 @@ BESIDES_S = 600.0
 """What no plan decides: starts and stops, faults under way as the main phase ends, final reads."""
 _CHANNELS, _LONE = 99, 100
 """Which of those who make clients: behind all workers; of lone clients each has a maker."""
-
-
-class SimulatedPrograms(ReferencePrograms):
-    """The reference cluster's machines; what is random on real hosts is drawn from the seed.
-
-    Args:
-        random: Draws ids.
-    """
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def configure(self, folder: Path) -> None:
-        """Have the settings name no folder of this machine: the same seed gives the same."""
-        settings = folder / SETTINGS
-        text = settings.read_text(encoding="utf-8").replace(str(folder / "data"), "data")
-        settings.write_text(text, encoding="utf-8")
-
-    def format(self, folders: Mapping[str, Path]) -> None:
-        """Write `meta.properties` into each data folder."""
-        data = {node_id(node): each / "data" for node, each in folders.items()}
-        write_meta(data, self._random.randbytes)
 
 
 class SimulatedWorld:
@@ -80,11 +55,10 @@ class SimulatedWorld:
 
     def cluster(
         self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Callable[[str], object]
-    ) -> KafkaCluster:
+    ) -> Deployment:
         """Return the reference cluster's brokers."""
         del say
-        programs = SimulatedPrograms(self.simulation.streams.of("ids"))
-        return KafkaCluster(plan, hosts, programs=programs, paths=paths)
+        return virtual_cluster(plan, hosts, paths, self.simulation.streams.of("ids"))
 
     def clients(
         self,

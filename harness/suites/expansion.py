@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 
+from cluster.protocol import UserError
 from harness.plans import completed_plan
-from harness.reaching import reaching
+from harness.reaching import from_a_file, reaching
 from harness.scenarios.choices import choice_words, story_values, telling, values_behind
 from harness.scenarios.every import Part, parts
 from harness.suites.suite import (
@@ -61,9 +62,12 @@ class Entry:
         """
         try:
             values = values_behind(self.values)
-            return completed_plan(values, {"seed": seed}, broker={}, client={})
-        except PlanError as refused:
+            plan = completed_plan(values, {"seed": seed}, broker={}, client={})
+        except (PlanError, UserError) as refused:
             raise SuiteError(f"the entry {self.name}: {refused}") from refused
+        if refusal := from_a_file(plan.named, f"the entry {self.name}"):
+            raise SuiteError(refusal)
+        return plan
 
 
 def drawn(*words: object) -> int:
@@ -77,7 +81,7 @@ def suite_named(path: Path) -> Suite:
 
     Raises:
         SuiteError: It cannot be read, or is none; or others can write it, and an entry has hosts by
-            ssh, an image or clients.
+            ssh, an image, clients, or a system with files of its own.
     """
     suite = load_suite(path)
     if not is_own_file(path):
@@ -85,8 +89,8 @@ def suite_named(path: Path) -> Suite:
             if beyond := reaching(entry.plan(entry.seed or 0)):
                 key, value = next(iter(beyond.items()))
                 raise SuiteError(
-                    f"the suite {path} can be a stranger's, and the {key} {value} of its entry"
-                    f" {entry.name} reach beyond the run; if you mean them, make the file yours"
+                    f"the suite {path} can be a stranger's, and by the {key} {value} its entry"
+                    f" {entry.name} reaches beyond the run; if you mean that, make the file yours"
                     " (chown), and writable by you only (chmod go-w)"
                 )
     return suite

@@ -37,7 +37,7 @@ DEAD_TIMEOUT_S = 60.0
 Change = Callable[[NightState, Line], None]
 
 
-class Mode(StrEnum):
+class Resumption(StrEnum):
     """Whether a night that was not finished goes on."""
 
     AUTO = "auto"
@@ -83,7 +83,11 @@ class Lead:
 
 @contextmanager
 def opened(
-    path: Path, store: Path, *, mode: Mode = Mode.AUTO, only: Callable[[Entry], bool] | None = None
+    path: Path,
+    store: Path,
+    *,
+    mode: Resumption = Resumption.AUTO,
+    only: Callable[[Entry], bool] | None = None,
 ) -> Iterator[Lead]:
     """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
 
@@ -107,7 +111,7 @@ def opened(
     lock = SuiteLock(store, suite.name)
     try:
         last = _unfinished(store, suite.name)
-        if mode is Mode.RESUME and last is None:
+        if mode is Resumption.RESUME and last is None:
             raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
         if last is not None and _goes_on(last.state(), mode):
             yield _resumed(last, store, mode)
@@ -132,8 +136,8 @@ def _unfinished(store: Path, suite: str) -> NightFolder | None:
     return None
 
 
-def _goes_on(state: NightState, mode: Mode) -> bool:
-    return mode is Mode.RESUME or (mode is Mode.AUTO and unix_s() < state.deadline)
+def _goes_on(state: NightState, mode: Resumption) -> bool:
+    return mode is Resumption.RESUME or (mode is Resumption.AUTO and unix_s() < state.deadline)
 
 
 def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
@@ -196,12 +200,12 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     return said and f"the night {folder.night}, which was not finished: {said}"
 
 
-def _resumed(folder: NightFolder, store: Path, mode: Mode) -> Lead:
+def _resumed(folder: NightFolder, store: Path, mode: Resumption) -> Lead:
     """Open a night that was left unfinished."""
     suite = load_suite(folder.suite)
     state = folder.state()
     left_s = suite.budget - state.active_s
-    deadline = unix_s() + left_s if mode is Mode.RESUME else state.deadline
+    deadline = unix_s() + left_s if mode is Resumption.RESUME else state.deadline
     lead = _lead(suite, list(entries_of(suite)), store, folder, deadline=deadline, resumed=True)
     _go_on(lead)
     return lead

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.hosts.heal import Healed
+from harness.dead_runs import heal_dead_run
 from harness.endings import note
 from harness.suites.lines import GO, Child, Words
 from harness.suites.slots import Part
-from nemesis.ledger import heal_dead_run
 from results.record.clock import stopwatch_s
 from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night

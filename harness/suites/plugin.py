@@ -135,7 +135,7 @@ class EntryItem(pytest.Item):
 
     def _night(self) -> PytestNight:
         """Return the night of the item's suite, begun with the first item of it."""
-        from harness.suites.leading import Mode  # noqa: PLC0415 - as above
+        from harness.suites.leading import Resumption  # noqa: PLC0415 - as above
         from harness.suites.pytest_night import PytestNight  # noqa: PLC0415 - as above
 
         nights = self.config.stash[NIGHTS]
@@ -144,7 +144,7 @@ class EntryItem(pytest.Item):
                 each.name for each in self.session.items
                 if isinstance(each, EntryItem) and each.path == self.path
             )  # fmt: skip
-            mode = Mode.NEW if self.config.getoption("--logquake-new") else Mode.AUTO
+            mode = Resumption.NEW if self.config.getoption("--logquake-new") else Resumption.AUTO
             store = Path(self.config.getoption("--logquake-store"))
             night = PytestNight(self.path, store, mode, names)
             night.start()

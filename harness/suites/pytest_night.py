@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.exit_codes import VALID
 from harness.suites.journal import Line
-from harness.suites.leading import Lead, Mode, opened
+from harness.suites.leading import Lead, Resumption, opened
 from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.reports import causes_until, exit_code
 from harness.suites.webhook import post
@@ -48,7 +48,7 @@ class PytestNight:
 
     suite: Path
     store: Path
-    mode: Mode
+    mode: Resumption
     wanted: frozenset[str]
     _open: ExitStack = field(default_factory=ExitStack)
     _lead: Lead | None = None

@@ -16,6 +16,7 @@ from results.environment import read_environment
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.reading import open_file
+from results.record.terms import OWN_LOGS
 
 MAX_LINES = 16
 """Of a node; those that say most of the partition first."""
@@ -23,7 +24,6 @@ MAX_TEXT = 600
 MAX_NODES = 12
 MAX_BYTES = 256_000_000
 """Of all files of a run; what lies behind is not looked at."""
-_FILES = ("server.log", "state-change.log", "controller.log", "kraft.log")
 _STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _STAMP_BYTES = 25
 _QUARTER_S = 900
@@ -140,7 +140,7 @@ def broker_logs(
     for folder in folders:
         found: dict[bytes, _Found] = {}
         zone_s = _zone_s(folder, started)
-        for name in _FILES:
+        for name in OWN_LOGS:
             size = _size(folder / name)
             if size is None:
                 continue
@@ -182,11 +182,11 @@ def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]
         return {}
     named, found = _names(place), dict[str, list[tuple[float, int]]]()
     for folder in sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]:
-        size = _size(folder / _FILES[0])
+        size = _size(folder / OWN_LOGS[0])
         if size is None or size > MAX_BYTES:
             continue
         zone_s = _zone_s(folder, start[0])
-        for line, _ in _lines(folder / _FILES[0]):
+        for line, _ in _lines(folder / OWN_LOGS[0]):
             cut, at = _cut_to(line, named), _stamp(line)
             if cut is not None and at is not None:
                 at_s = (at - start[0]).total_seconds() - zone_s
@@ -234,7 +234,7 @@ def _size(path: Path) -> int | None:
 
 def _zone_s(folder: Path, started: datetime) -> int:
     """Return how far a broker's stamps are ahead of UTC: its first line is younger than the run."""
-    for name in _FILES:
+    for name in OWN_LOGS:
         for line, _ in _lines(folder / name):
             if (stamped := _stamp(line)) is not None:
                 ahead_s = (stamped - started).total_seconds() + _EARLY_S

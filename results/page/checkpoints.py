@@ -11,13 +11,9 @@ from pathlib import Path
 
 from results.page.scenes import Place
 from results.record.reading import open_file
+from results.record.terms import CheckpointFile
 
-EPOCHS = "leader-epoch-checkpoint"
-_OF_BROKERS = (
-    "replication-offset-checkpoint",
-    "recovery-point-offset-checkpoint",
-    "log-start-offset-checkpoint",
-)
+_EPOCHS = CheckpointFile.EPOCHS
 _MAX_BYTES = 64_000
 _MAX_LINES = 12
 _HEADER = 2
@@ -89,7 +85,7 @@ def checkpoint_rows(
         nodes: Which brokers' files.
         place: The partition.
     """
-    names = (EPOCHS, *_OF_BROKERS)
+    names = tuple(CheckpointFile)
     read = {name: [_texts(folder, nodes, name, place) for folder in folders] for name in names}
     shown = [name for name in names if name in _ALWAYS or _tells(read[name])]
     return [
@@ -103,7 +99,7 @@ def checkpoint_rows(
     ]
 
 
-_ALWAYS = (EPOCHS, _OF_BROKERS[0])
+_ALWAYS = (CheckpointFile.EPOCHS, CheckpointFile.HIGH_WATERMARKS)
 
 
 def _tells(steps: Iterable[_Texts]) -> bool:
@@ -116,14 +112,14 @@ def _texts(folder: Path, nodes: Iterable[str], name: str, place: Place) -> dict[
 
 
 def _text(data: Path, name: str, place: Place) -> str | None:
-    path = data / place.folder / name if name == EPOCHS else data / name
+    path = data / place.folder / name if name == _EPOCHS else data / name
     try:
         with open_file(path, root=data.parent.parent.parent) as file:
             text = file.read(_MAX_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return None
     lines = text.splitlines()
-    if name != EPOCHS:
+    if name != _EPOCHS:
         own = f"{place.topic} {place.partition} "
         lines = [line for line in lines[_HEADER:] if line.startswith(own)]
     return "\n".join(lines)
@@ -163,14 +159,14 @@ def _cell(name: str, before: str | None, now: str | None, *, first: bool) -> Fil
             change=LineChange.NEW
             if changed and line not in _comparable(name, old, at)
             else LineChange.SAME,
-            header=name == EPOCHS and at < _HEADER,
+            header=name == _EPOCHS and at < _HEADER,
         )
         for at, line in enumerate(new[:_MAX_LINES])
     ]
     if changed:
         lines += [
             FileLine(text=line, change=LineChange.GONE)
-            for line in (old[_HEADER:] if name == EPOCHS else old)[:_MAX_LINES]
+            for line in (old[_HEADER:] if name == _EPOCHS else old)[:_MAX_LINES]
             if line not in new
         ]
     return FileAt(lines=tuple(lines), note=_note(name, now), changed=changed)
@@ -180,9 +176,9 @@ def _comparable(name: str, old: Sequence[str], at: int) -> Sequence[str]:
     """Return the old lines that a line may equal: of the head, only the one in its place."""
     return (
         old[at : at + 1]
-        if name == EPOCHS and at < _HEADER
+        if name == _EPOCHS and at < _HEADER
         else old[_HEADER:]
-        if name == EPOCHS
+        if name == _EPOCHS
         else old
     )
 
@@ -191,5 +187,5 @@ def _note(name: str, now: str | None) -> str:
     if now is None:
         return "no file"
     if not now:
-        return "empty" if name == EPOCHS else "no line of this partition"
+        return "empty" if name == _EPOCHS else "no line of this partition"
     return ""

@@ -9,6 +9,10 @@ from results.wording.plural import many
 
 Values = Mapping[str, object]
 _GB = 1_000_000_000
+_MOST_JARS = 3
+"""So many of the user's jars are named on a page."""
+_DIGITS = 12
+"""Of a hash."""
 
 
 def setting_rows(
@@ -24,6 +28,7 @@ def setting_rows(
     plan = without_secrets(plan)
     rows = [
         *_system(plan),
+        *_build(environment.get("brokers")),
         *_clients(plan),
         *_faults(plan),
         *_told(plan, "seed", "seed"),
@@ -68,6 +73,20 @@ def _system(plan: Values) -> Iterator[tuple[str, str]]:
         if isinstance(settings := plan.get(key), Mapping) and settings:
             told = "; ".join(f"{name} = {value}" for name, value in settings.items())
             yield f"{key} settings", told
+
+
+def _build(brokers: object) -> Iterator[tuple[str, str]]:
+    """Yield what tells a build of the user's from others; of a release the system says it all."""
+    if not isinstance(brokers, Mapping) or not {"commit", "jars"} & brokers.keys():
+        return
+    commit = f" (commit {brokers['commit']})" if brokers.get("commit") else ""
+    yield "version", f"{brokers.get('version')}{commit}"
+    jars = brokers.get("jars")
+    if not isinstance(jars, Mapping) or not jars:
+        return
+    named = [f"{name} {str(digest)[:_DIGITS]}" for name, digest in jars.items()]
+    more = f"; {len(jars) - _MOST_JARS} more in environment.json" if len(jars) > _MOST_JARS else ""
+    yield "own jars (SHA-256)", "; ".join(named[:_MOST_JARS]) + more
 
 
 def _clients(plan: Values) -> Iterator[tuple[str, str]]:

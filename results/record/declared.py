@@ -4,7 +4,7 @@ Of Kafka and of the reference cluster all can be seen and done. Of another syste
 lies in `system.json` of a run: its judge asks for no more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class Sight(StrEnum):
 
 
 IN_WORDS: Mapping[Sight, str] = {
-    Sight.REPLICA_LOGS: "its replicas' logs",
+    Sight.REPLICA_LOGS: "its replica logs",
     Sight.CHECKPOINTS: "its checkpoint files",
     Sight.METADATA_LOG: "its metadata log",
     Sight.LEADER_EPOCHS: "its leader epochs",
@@ -44,6 +44,48 @@ IN_WORDS: Mapping[Sight, str] = {
     Sight.ENDS: "whether a broker of it ended by itself",
 }
 """What cannot be read, or told, where a system does not show it."""
+_FILES = (Sight.REPLICA_LOGS, Sight.CHECKPOINTS, Sight.METADATA_LOG)
+SHOWN_BY_FILES = frozenset(_FILES)
+"""What nodes' files show, after the last client has ended."""
+_ANSWERS = (Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS, Sight.QUORUM)
+AS_FAR_AS = "As far as "
+"""How a sentence begins that says how far a verdict reaches."""
+
+
+def in_words(sights: Iterable[Sight]) -> str:
+    """Return some sights for people, in their order: `its replica logs or its metadata log`."""
+    wanted = frozenset(sights)
+    return _listed([words for each, words in IN_WORDS.items() if each in wanted], "or")
+
+
+def _listed(words: Sequence[str], joint: str) -> str:
+    *most, last = words
+    return f"{', '.join(most)} {joint} {last}" if most else last
+
+
+def reach_without(sights: frozenset[Sight]) -> tuple[str, ...]:
+    """Return how far a verdict reaches where some things cannot be seen, in sentences.
+
+    Args:
+        sights: What the checks of a run would have needed.
+
+    Returns:
+        First one that begins with `AS_FAR_AS`; none where nothing is missing.
+    """
+    files, answers = ([each for each in kind if each in sights] for kind in (_FILES, _ANSWERS))
+    told = []
+    if files:
+        words = [IN_WORDS[each].removeprefix("its ") for each in files]
+        told.append(f"this system's {_listed(words, 'and')} cannot be read.")
+    if answers:
+        told.append(f"this system does not show {in_words(answers)}.")
+    if Sight.ENDS in sights:
+        told.append(f"nobody can tell {IN_WORDS[Sight.ENDS]}.")
+    if not told:
+        return ()
+    who = "clients can see" if Sight.REPLICA_LOGS in sights else "can be seen"
+    first, *others = told
+    return f"{AS_FAR_AS}{who}: {first}", *(f"{each[0].upper()}{each[1:]}" for each in others)
 
 
 class Declared(BaseModel):
@@ -53,7 +95,10 @@ class Declared(BaseModel):
         what: The system for people: `kfake of franz-go`.
         sees: What can be seen of it.
         cannot: Why a fault's need is not there, by the name of the ability.
-        notes: What else a verdict has to say, in sentences: settings that could not be read.
+        notes: What else a verdict has to say, in sentences.
+        unread: Settings of brokers or topics that the system could not tell: nothing that rests on
+            them is promised, and the verdict says so.
+        survives_kill: Whether what was acknowledged is still there when a process was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,6 +108,8 @@ class Declared(BaseModel):
     sees: frozenset[Sight] = frozenset(Sight)
     cannot: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
+    survives_kill: bool = True
 
 
 class DeclaredError(ValueError):

@@ -19,13 +19,13 @@ def watches(thread: int, *, workers: int) -> bool:
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     """Return the group of a thread's processes, None if it has none."""
     if (thread // workers) % 2 == 0 and plan.workload == "groups":
-        return f"{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
+        return f"{plan.prefix or ''}{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
     return None
 
 
 def transactional_id(thread: int, plan: Plan) -> str:
     """Return the `transactional.id` of a thread's producers."""
-    return f"{plan.name}-{thread}"
+    return f"{plan.prefix or ''}{plan.name}-{thread}"
 
 
 def groups(plan: Plan) -> tuple[str, ...]:

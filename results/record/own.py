@@ -30,7 +30,7 @@ def own_settings(name: str) -> dict[str, str]:
             it refers to is not there. No sentence holds a value.
     """
     path = own_file()
-    table = _tables(path).get(name)
+    table = tables_of(path).get(name)
     if not isinstance(table, dict):
         raise PlanError(
             f"the plan's clients {name!r} are not in {path}; write a table [{name}] with their"
@@ -39,7 +39,7 @@ def own_settings(name: str) -> dict[str, str]:
     wrong = [key for key, value in table.items() if not isinstance(value, str)]
     if wrong:
         raise PlanError(f"{path}: {wrong[0]} of [{name}] is no text; put it in quotes")
-    return {key: _value(path, key, value) for key, value in table.items()}
+    return {key: value_of(path, key, value) for key, value in table.items()}
 
 
 def own_file() -> Path:
@@ -60,7 +60,13 @@ def own_file() -> Path:
     return folder / "logquake" / "clients.toml"
 
 
-def _tables(path: Path) -> dict[str, object]:
+def tables_of(path: Path) -> dict[str, object]:
+    """Return a TOML file of the user's own; empty if there is none.
+
+    Raises:
+        PlanError: Somebody else owns or may write it, or it cannot be read. No sentence holds a
+            value.
+    """
     try:
         with open_file(path.resolve(), max_bytes=_MAX_BYTES) as file:  # A link of the user's own.
             found = os.fstat(file.fileno())
@@ -81,8 +87,17 @@ def _tables(path: Path) -> dict[str, object]:
         raise PlanError(f"{path} is no text in UTF-8; write it anew") from None
 
 
-def _value(path: Path, key: str, value: str) -> str:
-    """Return a setting's value, from where it refers to: `env:NAME` or `file:PATH`."""
+def value_of(path: Path, key: str, value: str) -> str:
+    """Return a setting's value, from where it refers to: `env:NAME` or `file:PATH`.
+
+    Args:
+        path: The file that has it; a relative `file:PATH` begins in its folder.
+        key: Its name.
+        value: As it stands there.
+
+    Raises:
+        PlanError: What it refers to is not there.
+    """
     kind, _, where = value.partition(":")
     if kind == "env":
         if where not in os.environ:
@@ -90,7 +105,7 @@ def _value(path: Path, key: str, value: str) -> str:
         return os.environ[where]
     if kind == "file":
         try:
-            return Path(where).read_text(encoding="utf-8").rstrip("\n")
+            return (path.parent / where).read_text(encoding="utf-8").rstrip("\n")
         except (OSError, UnicodeDecodeError) as refused:
             raise PlanError(f"{path}: {key} refers to {where}, which cannot be read") from refused
     return value

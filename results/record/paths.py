@@ -41,6 +41,11 @@ class RunPaths:
         return self.root / "processes.jsonl"
 
     @property
+    def attached(self) -> Path:
+        """Of a run on an attached cluster: what it has there; gone when that is taken away."""
+        return self.root / "attached.json"
+
+    @property
     def lock(self) -> Path:
         """Locked (flock) as long as the run is alive; holds the pid of its controller."""
         return self.root / "lock"

@@ -14,11 +14,19 @@ import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.hidden import is_secret
-from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
-from results.record.systems import FORMS as SYSTEM_FORMS
-from results.record.systems import NEWEST_KAFKA, SystemKind, SystemName, known_numbers, system_named
+from results.record.systems import (
+    FIRST_KRAFT,
+    NEWEST_KAFKA,
+    SystemKind,
+    SystemName,
+    known_numbers,
+    mode_refusal,
+    system_named,
+)
 from results.record.terms import Judge, Mode
+from results.record.tuning import number_of
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -32,10 +40,6 @@ class PlanError(ValueError):
     """A plan that cannot be run, in one sentence with the remedy."""
 
 
-OLDEST_KAFKA = (0, 11, 0)
-FIRST_KRAFT = (3, 3, 0)
-"""KRaft is meant for production since then (KIP-833)."""
-FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
@@ -46,19 +50,17 @@ MARKERS_S = 10.0
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""
+ATTACHED = "attached"
+"""Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
 
-DEFAULTS: Mapping[str, Mapping[str, object]] = {
-    "txn": {"rate": 100},
-}
+DEFAULTS: Mapping[str, Mapping[str, object]] = {"txn": {"rate": 100}}
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
 """Workloads whose runs are not named after them."""
-_DIGITS = 18
-"""Of a number in a setting: Java's longest has nineteen."""
 
 
 class Plan(Part):
@@ -68,14 +70,16 @@ class Plan(Part):
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = "kafka:4.3.1"
     """As `results.record.systems` has it."""
-    version: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z.-]{0,60}$")
+    version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
     """Of a Kafka of yours: what its jars say."""
     broker_ids: tuple[int, ...] | None = None
     """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
+    prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
+    """Names of topics, groups and transactional ids begin so; on an attached cluster the run's."""
     bug: str | None = None
     """Of the reference cluster: which of its bugs is switched on."""
     hosts: str = Field(
-        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|ssh:.+)$"
+        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|attached|ssh:.+)$"
     )
     """`ssh:HOSTS.toml`: the file that names them. `simulated`: none, in virtual time."""
     image: str | None = None
@@ -185,9 +189,8 @@ class Plan(Part):
             raise ValueError(
                 f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
             )
-        if self.is_kafka and (
-            refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version)
-        ):
+        version = self.named.version or self.version if self.is_kafka else None
+        if version and (refusal := mode_refusal(version, self.mode)):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
             raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
@@ -204,7 +207,7 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._workload_refusal() or self._stop_refusal():
+        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -213,6 +216,12 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _hosts_refusal(self) -> str | None:
+        """Return why the system cannot be on the hosts, None if it can, as far as names tell."""
+        if self.hosts == ATTACHED and self.named.kind is not SystemKind.ATTACHED:
+            return f"hosts: {self.system} does not run already; take another kind"
+        return None
 
     def _stop_refusal(self) -> str | None:
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
@@ -258,7 +267,7 @@ class Plan(Part):
         """The topics of the run, in order: `log-0`, `log-1`, ..."""
         if self.scenario is not None:
             return [self.scenario.topic]
-        return [f"log-{number}" for number in range(self.topics)]
+        return [f"{self.prefix or ''}log-{number}" for number in range(self.topics)]
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
@@ -404,22 +413,6 @@ class Plan(Part):
         return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
 
 
-def number_of(setting: str) -> int | None:
-    """Return the whole number that a broker's setting says; None: it is another text, or longer."""
-    return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
-
-
-def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:
-    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
-    if numbers < OLDEST_KAFKA:
-        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
-    if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
-        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
-    if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
-        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
-    return None
-
-
 def plan_from(values: dict[str, object]) -> Plan:
     """Validate a plan.
 
@@ -457,15 +450,6 @@ def dump_plan(plan: Plan) -> str:
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
 
 
-_FORMS = {
-    "system": SYSTEM_FORMS,
-    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
-    "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
-    " or a digit first",
-}
-"""What some keys take, by key."""
-
-
 def _sentence(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
     *tables, name = map(str, first["loc"] or ("",))
@@ -482,8 +466,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"the plan's {key}{where} is missing (see: logquake init)"
     if where:
         key = f"{key}{where}"
-    if key in _FORMS:
-        return f"the plan's {key} cannot be {first['input']!r}: {_FORMS[key]}"
+    if key in FORMS:
+        return f"the plan's {key} cannot be {first['input']!r}: {FORMS[key]}"
     if not key:
         return f"the plan cannot be run: {message}"
     if is_secret(name):

@@ -4,7 +4,16 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from results.record.systems import FORMS as SYSTEM_FORMS
 from results.record.terms import Rule
+
+FORMS = {
+    "system": SYSTEM_FORMS,
+    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
+    "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
+    " or a digit first",
+}
+"""What some keys of a plan take, by key."""
 
 
 class Part(BaseModel):

@@ -17,20 +17,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from results.record.terms import Mode
+from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
 """A newer one is taken for this one."""
-_MODE = r"(?::(?P<mode>zookeeper|combined|controllers))?"
+OLDEST_KAFKA = (0, 11, 0)
+FIRST_KRAFT = (3, 3, 0)
+"""KRaft is meant for production since then (KIP-833)."""
+FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
+VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
+"""What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
+MODES = ", ".join(KNOWN_MODES)
+"""Who may keep the metadata, as a system's name ends."""
+_MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
-    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?)" + _MODE),
+    re.compile(r"kafka:(?P<path>[^:]*/[^:]*?|\.{1,2}|~)" + _MODE),
     re.compile(r"reference(?::(?P<mode>combined|controllers))?"),
     re.compile(r"(?:attached|command):(?P<path>.+)"),
 )
 FORMS = (
     "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper; a folder with a Kafka of yours, as kafka:/path/to/a/kafka; reference;"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or"
+    " jars of yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
     " attached:FILE.toml, or command:FILE.toml"
 )
 
@@ -105,3 +114,15 @@ def known_numbers(version: str) -> tuple[int, ...]:
     told = re.match(r"\d+(?:\.\d+)*", version)
     numbers = tuple(int(each) for each in told[0].split(".")) if told else NEWEST_KAFKA
     return min(numbers, NEWEST_KAFKA)
+
+
+def mode_refusal(version: str, mode: Mode) -> str | None:
+    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    numbers = known_numbers(version)
+    if numbers < OLDEST_KAFKA:
+        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
+    if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
+        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
+    if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
+        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
+    return None

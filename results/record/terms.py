@@ -87,6 +87,39 @@ class Mode(StrEnum):
     """Nobody outside of the system knows."""
 
 
+KNOWN_MODES = tuple(each for each in Mode if each is not Mode.HIDDEN)
+"""What a system's name may end with."""
+QUORUM_TOPIC = "__cluster_metadata"
+"""The topic of the controllers' log; it has one partition, and is none of a plan's."""
+
+
+class Source(StrEnum):
+    """Who tells a row of `leadership`."""
+
+    LIST_OFFSETS = "list-offsets"
+    """A broker that answers as the leader."""
+    METADATA = "metadata"
+    """What a broker believes."""
+    ZOOKEEPER = "zookeeper"
+    METADATA_LOG = "metadata-log"
+    STATE_CHANGE_LOG = "state-change-log"
+    """A line of a node's own log; so is the next."""
+    SERVER_LOG = "server-log"
+
+
+class CheckpointFile(StrEnum):
+    """The files that a broker keeps beside its logs: the first in each log's folder."""
+
+    EPOCHS = "leader-epoch-checkpoint"
+    HIGH_WATERMARKS = "replication-offset-checkpoint"
+    RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+    LOG_STARTS = "log-start-offset-checkpoint"
+
+
+OWN_LOGS = ("server.log", "state-change.log", "controller.log", "kraft.log")
+"""The logs that a broker or controller of Kafka writes for people."""
+
+
 class Rule(StrEnum):
     """By what a follower truncates its log before it follows: KIP-101 replaced the first."""
 

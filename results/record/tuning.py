@@ -56,6 +56,8 @@ _NEVER = re.compile(
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
+_DIGITS = 18
+"""Of a number in a setting: Java's longest has nineteen."""
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -77,3 +79,8 @@ def tunes_a_broker(name: str) -> bool:
 def _tunes(name: str, patterns: tuple[str, ...]) -> bool:
     never = _NEVER.search(name) is not None and name not in _TUNES_ALL_THE_SAME
     return _matches(name, patterns) and not never
+
+
+def number_of(setting: str) -> int | None:
+    """Return the whole number that a broker's setting says; None: it is another text, or longer."""
+    return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None

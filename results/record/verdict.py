@@ -157,6 +157,8 @@ class Verdict:
         basis: The same by guarantee, with what could not show; empty in verdicts of before it was
             told, and of histories.
         words: Of each check in `checked`, and of each anomaly.
+        reach: How far it reaches, in sentences: what cannot be seen of the system, or could not be
+            read of its settings; empty where all could.
         ranked: The anomalies' names in the order in which a reader should see them. Verdicts of
             before words and order were carried have neither: there names stand for words.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
@@ -173,6 +175,7 @@ class Verdict:
     basis: tuple[Basis, ...] = ()
     words: dict[str, Words] = field(default_factory=dict)
     ranked: tuple[str, ...] = ()
+    reach: tuple[str, ...] = ()
     stats: dict[str, object] = field(default_factory=dict)
 
     def words_of(self, name: str) -> Words:

@@ -19,8 +19,8 @@ GLOSSARY = {
     "info": "The client got no certain answer, so the op may have had an effect or not.",
     "held": "The share of the offered operations that began, because a process was free.",
     "missed": "Offered operations that did not begin, because every process was busy.",
-    "not applicable": "The plan, hosts or record of this run has nothing that the check looks at: "
-    "for example, no transactions. The check is no part of the verdict.",
+    "not applicable": "The plan, hosts, system or record of this run has nothing that the check "
+    "looks at: for example, no transactions. The check is no part of the verdict.",
     "replica": "A partition's log is kept on several brokers; each copy is a replica.",
     "leader": "The one replica of a partition that takes writes; the others, its followers, copy "
     "its log.",

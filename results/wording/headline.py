@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
+from results.record.declared import AS_FAR_AS
 from results.record.terms import Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.wording.plural import many
@@ -67,6 +68,7 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
             head = _invalid(verdict)
     return replace(
         head,
+        more=head.more if verdict.valid is Validity.VALID else (*head.more, *verdict.reach),
         sentence=f"{_interrupted(verdict)}{head.sentence}{_stopped(verdict)}",
         promise=verdict.words_of(head.anomaly).promise if head.anomaly else "",
     )
@@ -131,7 +133,8 @@ def broker_name(broker: object) -> str:
 
 def _valid(verdict: Verdict) -> Headline:
     found, bare = decisive(verdict), untested(verdict)
-    more = tuple(f"Not tested: {each.promise.rstrip('.')}." for each in bare)
+    reach = tuple(as_sentence(each) for each in verdict.reach)
+    more = (*reach, *(f"Not tested: {each.promise.rstrip('.')}." for each in bare))
     if found is not None:
         name, summary = found
         told = verdict.words_of(name).counted(summary.count)
@@ -140,6 +143,9 @@ def _valid(verdict: Verdict) -> Headline:
         whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
         reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
         return replace(head, more=(*reasons[:_MOST_REASONS], *more))
+    if reach and reach[0].startswith(AS_FAR_AS):
+        far = f"{reach[0][:1].lower()}{reach[0][1:]}"
+        return Headline(tone="valid", sentence=f"Valid, {far}", more=more[1:])
     if bare:
         made = sum(not each.given_up for each in verdict.basis)
         of = f"{len(bare)} of {made} promises"
@@ -148,7 +154,7 @@ def _valid(verdict: Verdict) -> Headline:
             sentence=f"Valid, as far as this run goes: it could not show {of} broken.",
             more=more,
         )
-    return Headline(tone="valid", sentence="Valid: every promise was kept.")
+    return Headline(tone="valid", sentence="Valid: every promise was kept.", more=more)
 
 
 def _unknown(verdict: Verdict) -> Headline:

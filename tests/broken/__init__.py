@@ -7,6 +7,8 @@ from tests.held import modules_with
 
 _MODULES = (
     "clients",
+    "clients_only",
+    "declarations",
     "disks",
     "elections",
     "ends",

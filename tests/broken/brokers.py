@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from checkers.facts import QUORUM_TOPIC
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
+from results.record.terms import QUORUM_TOPIC
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 

@@ -10,9 +10,9 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
-from checkers.facts import QUORUM_TOPIC
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
+from results.record.terms import QUORUM_TOPIC
 from tests.broken.record import Record, Row
 
 UNCERTAINTY_NS = NS_PER_S

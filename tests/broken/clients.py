@@ -189,12 +189,12 @@ def a_poll_returns_two_records_the_other_way_round(record: Record, spot: Spot) -
 
 @broken("high-watermark-regression", row="S10d", base="log")
 def the_final_reads_are_told_an_end_before_the_last_messages(record: Record, spot: Spot) -> None:
-    _end_final_reads(record, spot, end_of(record, spot) - 5)
+    end_final_reads(record, spot, end_of(record, spot) - 5)
 
 
 @broken("high-watermark-regression", row="S10d", base="log", moments=("kill",))
 def the_final_reads_are_told_an_end_of_long_before(record: Record, spot: Spot) -> None:
-    _end_final_reads(record, spot, spot.offset)
+    end_final_reads(record, spot, spot.offset)
 
 
 def place_of_send(row: Row) -> int:
@@ -236,7 +236,7 @@ def _again(record: Record, before: Row, rows: list[Row]) -> None:
         )  # fmt: skip
 
 
-def _end_final_reads(record: Record, spot: Spot, end: int) -> None:
+def end_final_reads(record: Record, spot: Spot, end: int) -> None:
     unread(record, spot, range(end, 1 << 40), phase="final")
     for read in record.rows("final_reads", **spot.place):
         read |= {"target_end": end, "reached": end}

@@ -16,6 +16,7 @@ import pyarrow as pa
 from checkers.columns import coded
 from checkers.layout import write_table
 from checkers.ordering import ordered
+from results.record.declared import Declared, Sight, dump_declared
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, load_plan, plan_from
 from results.record.seal import seal
@@ -75,6 +76,8 @@ class Record:
         lines = self._base.paths.milestones.read_text(encoding="utf-8").splitlines()
         self.milestones: list[Row] = [json.loads(line) for line in lines]
         self.plan: dict[str, Any] = load_plan(self._base.paths.plan)
+        self.declared: Declared | None = None
+        """What the system declared; None: nothing, as Kafka may."""
         self._before = deepcopy((self.milestones, self.plan))
 
     def rows(self, name: str, /, **equal: object) -> list[Row]:
@@ -111,6 +114,7 @@ class Record:
         return frozenset(
             [name for name, rows in self._tables.items() if rows != self._base.rows[name]]
             + [name for name, before, now in rest if before != now]
+            + ([] if self.declared is None else ["system"])
         )
 
     def save(self, root: Path) -> Path:
@@ -123,7 +127,10 @@ class Record:
         for each in (base.topics, base.environment, base.ledger):
             if each.exists():
                 shutil.copyfile(each, root / each.name)  # A run's own files are no links.
-        self._save_nodes(paths.nodes)
+        if self.declared is not None:
+            dump_declared(self.declared, paths.system)
+        if self.declared is None or Sight.REPLICA_LOGS in self.declared.sees:
+            self._save_nodes(paths.nodes)
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
@@ -144,6 +151,7 @@ class Record:
             for row in self.rows("quorum_states", observed_ns=None)
             if row["log_end_offset"] is not None
         ]
+        of_files = of_files or self._base.rows["quorum_states"]
         states = self.rows("replica_states", snapshot="final")
         return node_files(self._base.paths.nodes, states, of_files)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from checkers.facts import QUORUM_TOPIC
+from results.record.terms import QUORUM_TOPIC
 
 Row = dict[str, Any]
 QUORUM_ID = "00000000-0000-0000-0000-000000000001"

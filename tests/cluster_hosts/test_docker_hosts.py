@@ -443,6 +443,31 @@ def test_an_image_s_own_kafka_takes_the_place_of_ours(run: Path, java: str) -> N
         assert (run / "log").read_text().partition("ls: ")[0] == said
 
 
+def test_software_of_the_users_is_seen_even_if_it_is_a_link_and_an_image_has_a_kafka(
+    run: Path, tmp_path: Path
+) -> None:
+    kafka = fetch_kafka("4.3.1", progress=print)
+    link, classes = tmp_path / "libs/link.jar", tmp_path / "classes"
+    (tmp_path / "kept.jar").write_text("a")
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "kept.jar")
+    classes.mkdir()
+    (classes / "Kafka.class").write_text("b")
+    software = [link, classes]
+    say = Command(argv=["sh", "-c", 'echo "$0"; cat "$1" "$2"/*', ":".join(map(str, software)),
+                        str(link), str(classes)], log=run / "log", cwd=run)  # fmt: skip
+    image = image_with_kafka(kafka.classpath, kafka.version)
+    hosts = DockerHosts(NODES, run / "processes.jsonl", image=image, own_software=True)
+    try:
+        hosts.up()
+        hosts.provide("n1", software)
+        process = hosts.spawn("n1", say)
+        wait_until(lambda: hosts.state_of(process) is None, timeout_s=20, what="its end")
+    finally:
+        hosts.down()
+    assert (run / "log").read_text() == f"{link}:{classes}\nab"
+
+
 def test_a_daemon_that_is_not_there_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,6 +260,11 @@ def test_software_and_configuration_are_brought_and_files_are_fetched(
     for jar in jars:
         jar.parent.mkdir(parents=True)
         jar.write_text(jar.parent.name)
+    jars[1].rename(tmp_path / "kept.jar")
+    jars[1].symlink_to(tmp_path / "kept.jar")
+    classes = tmp_path / "classes"
+    (classes / "kafka").mkdir(parents=True)
+    (classes / "kafka" / "Kafka.class").write_text("c")
     paths = RunPaths(tmp_path)
     folder = paths.node("n2")
     (folder / "data").mkdir(parents=True)
@@ -268,14 +273,15 @@ def test_software_and_configuration_are_brought_and_files_are_fetched(
     with hosts_of(lab.hosts_file(), tmp_path) as hosts:
         assert isinstance(hosts, HasSoftware)
         assert "java" in str(hosts.java("n2"))
-        hosts.provide("n2", jars)
+        hosts.provide("n2", [*jars, classes])
         assert not (folder / "data").exists(), "nobody takes it for what the broker wrote"
-        script = f"cat {jars[0]} {jars[1]} && cd {folder}/data && echo log > 0.log && touch i.index"
+        script = f"cat {jars[0]} {jars[1]} {classes}/kafka/Kafka.class"
+        script += f" && cd {folder}/data && echo log > 0.log && touch i.index"
         argv = ["sh", "-c", script]
         hosts.spawn("n2", Command(argv=argv, log=folder / "out.log", cwd=folder))
         disk = hosts.disk("n2")
         wait_until(lambda: "data/i.index" in map(str, disk.files()), timeout_s=30, what="files")
-        assert disk.read("out.log") == b"ab", "two jars of one name are two"
+        assert disk.read("out.log") == b"abc", "two jars of one name are two"
         settings = disk.read("server.properties").decode()
         data = settings.splitlines()[0].removeprefix("log.dirs=")
         assert data.startswith(f"{ROOTS_HOME}/.logquake/")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.java import Java, find_java, spark_java_home
+from cluster.java import JAVA_VARIABLE, Java, brokers_java, find_java, spark_java_home
 from cluster.protocol import UserError
 
 
@@ -50,6 +50,22 @@ def test_an_old_java_home_gives_way_to_the_one_on_path(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     program = fake_java(only, version="21.0.1")
     assert find_java() == Java(path=program, major=21)
+
+
+def test_brokers_run_on_the_java_that_the_user_names_however_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = fake_java(tmp_path / "jdk 11", version="11.0.22")
+    monkeypatch.chdir(tmp_path)
+    for own in (str(program), str(tmp_path / "jdk 11"), "jdk 11"):
+        monkeypatch.setenv(JAVA_VARIABLE, own)
+        assert brokers_java() == Java(path=program, major=11)
+    for own in ("nowhere", str(tmp_path), "/bin/true"):
+        monkeypatch.setenv(JAVA_VARIABLE, own)
+        with pytest.raises(
+            UserError, match=f"--java {own} does not start; name a program java, or"
+        ):
+            brokers_java()
 
 
 def test_java_home_is_preferred(

@@ -25,6 +25,7 @@ from cluster.kafka.watching import Watch, Write
 from cluster.kafka.wire import WireError
 from cluster.protocol import ClusterError, Endpoint, UserError
 from results.record.clock import NS_PER_S, RunClock, wait_until
+from results.record.declared import Sight
 from results.record.stream import read_stream
 from results.record.tables import LIVE
 
@@ -140,6 +141,7 @@ class _Broken:
         self.nodes: Sequence[str] = ("n1",)
         self.controllers: Sequence[str] = ()
         self.zookeeper: str | None = None
+        self.sees = frozenset(Sight)
         at = Endpoint(host="127.0.0.1", broker_port=1, controller_port=2)
         self.endpoints: Mapping[str, Endpoint] = {"n1": at}
 

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from cluster.protocol import Ability, UserError
+from cluster.protocol import OF_SYSTEMS, Ability, UserError
 from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
 from nemesis.registry import KINDS, Kind, kinds_of
@@ -24,7 +24,7 @@ def _stored(plan: Plan, *, abilities: frozenset[Ability]) -> Plan:
     return plan_from(tomllib.loads(dump_plan(as_played(plan, "process", abilities=abilities))))
 
 
-@pytest.mark.parametrize("abilities", [frozenset(), frozenset({Ability.CUT}), EVERYTHING])
+@pytest.mark.parametrize("abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, EVERYTHING])
 def test_all_is_stored_as_the_families_that_work_and_deals_the_same_again(
     abilities: frozenset[Ability],
 ) -> None:
@@ -50,7 +50,7 @@ def test_what_was_asked_for_by_name_is_refused_with_the_reason() -> None:
     plan = plan_from({"nemesis": "kill,partition"})
     why = "the program nft is missing"
     with pytest.raises(UserError, match=f"nemesis 'partition' needs .* cut the network: {why};"):
-        refuse_impossible(plan, abilities=frozenset(), why_not={Ability.CUT: why})
+        refuse_impossible(plan, abilities=OF_SYSTEMS, why_not={Ability.CUT: why})
 
 
 def test_a_family_that_the_cluster_is_too_small_for_is_refused_if_it_was_named() -> None:

@@ -159,7 +159,7 @@ def test_the_table_shows_each_run_and_the_one_that_is_played() -> None:
     ("words", "said"),
     [
         (["nonsense"], "there is no run 'nonsense'"),
-        (["sample:valid", "--rule", "leader-epoch"], "choices and --system are a scenario's"),
+        (["sample:valid", "--rule", "leader-epoch"], "choices are a scenario's"),
         (["leader-epoch-1", "--late", "new-leader"], "--late"),
         (["latest", "--times", "0"], "0 is not in the range x>=1"),
     ],
@@ -229,7 +229,11 @@ def test_a_simulated_run_is_simulated_again_and_counts_as_its_repeat(tmp_path: P
     short = ["--seed", "3", "--rate", "60", "--time-limit", "25"]
     simulated = ["run", "--system", "reference", "--hosts", "simulated"]
     assert exit_code([*simulated, *bug, *short, *here]) == 1
-    assert exit_code(["repro", "latest", "--times", "1", *here]) == 0
+    # Of a bisection the first run that fails in that way is enough, and says so by 1.
+    page = tmp_path / "page.html"
+    shown = ["--page", str(page)]
+    assert exit_code(["repro", "latest", "--bisect", "--times", "5", *shown, *here]) == 1
+    assert "1 of 1 (21 % to 100 %)" in page.read_text(encoding="utf-8")
     with open_index(Store(tmp_path)) as index:
         index.refresh()
         first, again = sorted(index.runs(RunQuery()), key=lambda row: row.run_id)

@@ -20,7 +20,7 @@ from harness.exit_codes import BAD_ARGUMENTS, NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.keep import Kept, Machine
 from harness.suites.journal import Begun, Journal, Planned, Started
-from harness.suites.leading import Mode, opened
+from harness.suites.leading import Resumption, opened
 from harness.suites.nights import NightFolder, suite_folder
 from harness.suites.retention import retire
 from harness.suites.suite import SuiteError, load_suite
@@ -325,7 +325,7 @@ def night(store: Path, paths: RunPaths) -> None:
     with (
         patch("harness.suites.leading.DEAD_TIMEOUT_S", 0.2),
         pytest.raises(SuiteError, match="still runs, though its night died"),
-        opened(suite, store, mode=Mode.RESUME),
+        opened(suite, store, mode=Resumption.RESUME),
     ):
         raise AssertionError("it goes on")
     assert retire(store, load_suite(suite), now_s=unix_s() + 1e9) == []

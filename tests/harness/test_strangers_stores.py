@@ -15,10 +15,10 @@ from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
 from cluster.hosts.signals import environment_of
 from harness.cli import exit_code
+from harness.dead_runs import heal_dead_run
 from harness.exit_codes import BAD_ARGUMENTS, NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.scratch import remove_scratch
-from nemesis.ledger import heal_dead_run
 from results.record.atomic import StoreError
 from results.record.clock import wait_until
 from results.record.milestones import Milestone, append_milestone, load_milestones

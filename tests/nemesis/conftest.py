@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cluster.hosts.local import LocalHosts
+from cluster.logs import KafkaLogs
 from cluster.protocol import ClusterError, ClusterView, Command, Link, PartitionState, ProcessId
 from nemesis.network import Network
 from nemesis.protocol import Site
@@ -103,6 +104,8 @@ class FakeHostsWithoutCuts(LocalHosts):
 
 class FakeCluster:
     """Brokers as entries of a process table; a broker that runs is registered at once."""
+
+    logs = KafkaLogs()
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cluster.kafka.cluster import KafkaCluster
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.network import CLIENT
+from cluster.systems.system import Deployment
 from harness.life import whole
 from harness.simulated.world import SimulatedWorld
 from nemesis.life import FaultPhase
@@ -272,7 +272,7 @@ def _controller(room: SimulatedRoom) -> Look:
 
 
 def _topics(room: SimulatedRoom) -> frozenset[str]:
-    cluster: KafkaCluster = room.cluster
+    cluster: Deployment = room.cluster
     return frozenset().union(*(cluster.topics_of(node) or () for node in NODES))
 
 

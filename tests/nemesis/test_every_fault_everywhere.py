@@ -12,7 +12,7 @@ import pytest
 
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.clock import library
-from cluster.protocol import Ability
+from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from tests.machine import needs, runs_here, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 CLAIMS = {
-    PROCESS: frozenset({Ability.CLOCK}),
+    PROCESS: OF_SYSTEMS | {Ability.CLOCK},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
-    DOCKER: frozenset({Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE}),
-    SSH: frozenset({Ability.CUT, Ability.SHAPE}),
+    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
+    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
 OF_NO_HOSTS = frozenset({

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cluster.protocol import Ability
+from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.schedule import deal_schedule, names_families, played_families
 from results.record.plan import Plan
 
 EVERYTHING = frozenset(Ability)
-ABLE = frozenset({Ability.CUT, Ability.CLOCK})
+ABLE = OF_SYSTEMS | {Ability.CUT, Ability.CLOCK}
 
 
 @pytest.mark.parametrize(

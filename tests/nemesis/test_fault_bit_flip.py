@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,11 +11,13 @@ import pytest
 
 from cluster.files.batches import read_segment
 from cluster.hosts.disk import LocalDisk
+from cluster.logs import RECOVERY_POINTS
 from cluster.protocol import ClusterError
+from cluster.systems.registry import LOGS
 from nemesis.bit_flip import BitFlip, chosen_bit, flip_back
 from nemesis.bits import put_right, turn_over
+from nemesis.disk_effects import FlippedBit
 from nemesis.ledger import Ledger, heal_dead_run
-from nemesis.log_folders import RECOVERY_POINTS
 from nemesis.protocol import Aim
 from nemesis.scheduled import ScheduledFault
 from nemesis.undo import FlipBack
@@ -35,8 +37,12 @@ def node(world: World) -> Path:
     return folder
 
 
+def chosen(disk: LocalDisk, seed: int, led: Collection[tuple[str, int]] = ()) -> FlippedBit:
+    return chosen_bit("n2", disk, led=led, rng=Random(seed), logs=LOGS)
+
+
 def drawn(node: Path, seed: int = 0) -> FlipBack:
-    return flip_back(chosen_bit("n2", LocalDisk(node), led=(), rng=Random(seed)))
+    return flip_back(chosen(LocalDisk(node), seed))
 
 
 def test_one_bit_of_one_batch_is_turned_over_and_back(node: Path) -> None:
@@ -44,7 +50,7 @@ def test_one_bit_of_one_batch_is_turned_over_and_back(node: Path) -> None:
     before = segment.read_bytes()
     for seed in range(20):
         flip = drawn(node, seed)
-        assert "does not match its CRC" in turn_over(disk, flip)
+        assert "does not match its CRC" in turn_over(disk, flip, LOGS)
         now = segment.read_bytes()
         (byte,) = (
             at for at, pair in enumerate(zip(before, now, strict=True)) if len(set(pair)) > 1
@@ -54,50 +60,50 @@ def test_one_bit_of_one_batch_is_turned_over_and_back(node: Path) -> None:
             each.position for each in read_segment(now).batches
         }
         assert missing == {flip.position}
-        assert put_right(disk, flip)
+        assert put_right(disk, flip, LOGS)
         assert segment.read_bytes() == before
-        assert not put_right(disk, flip)
+        assert not put_right(disk, flip, LOGS)
         assert segment.read_bytes() == before
 
 
 def test_what_is_not_our_bit_is_left_alone(node: Path) -> None:
     disk, segment = LocalDisk(node), node / "data" / SEGMENT
     flip = drawn(node)
-    turn_over(disk, flip)
+    turn_over(disk, flip, LOGS)
     other = bytearray(segment.read_bytes())
     other[flip.byte + (1 if flip.byte + 1 < len(other) else -1)] ^= 1
     segment.write_bytes(other)
     with pytest.raises(ClusterError, match="is not the one whose bit was flipped"):
-        put_right(disk, flip)
+        put_right(disk, flip, LOGS)
     assert segment.read_bytes() == bytes(other)
     for shorter in (other[: flip.position], other[: flip.byte], b""):
         segment.write_bytes(shorter)
-        assert not put_right(disk, flip)
+        assert not put_right(disk, flip, LOGS)
         assert segment.read_bytes() == bytes(shorter)
     with pytest.raises(ClusterError, match="is gone"):
-        turn_over(disk, flip)
+        turn_over(disk, flip, LOGS)
     segment.unlink()
-    assert not put_right(disk, flip)
+    assert not put_right(disk, flip, LOGS)
 
 
 def test_a_batch_of_other_offsets_is_another_one(node: Path) -> None:
     segment = node / "data" / SEGMENT
     flip = drawn(node)
-    turn_over(LocalDisk(node), flip)
+    turn_over(LocalDisk(node), flip, LOGS)
     data = bytearray(segment.read_bytes())
     data[flip.position + 7] ^= 1  # The last byte of its base offset, which no sum covers.
     segment.write_bytes(data)
-    assert not put_right(LocalDisk(node), flip)
+    assert not put_right(LocalDisk(node), flip, LOGS)
 
 
 def test_a_partition_that_the_broker_follows_is_taken_if_there_is_one(node: Path) -> None:
     shutil.copytree(node / "data" / "codecs-0", node / "data" / "led-0")
     shutil.copytree(node / "data" / "codecs-0", node / "data" / "__consumer_offsets-0")
     disk = LocalDisk(node)
-    taken = {chosen_bit("n2", disk, led={("led", 0)}, rng=Random(seed)).topic for seed in range(20)}
+    taken = {chosen(disk, seed, {("led", 0)}).topic for seed in range(20)}
     assert taken == {"codecs"}
     both = {("led", 0), PLACE}
-    assert {chosen_bit("n2", disk, led=both, rng=Random(seed)).topic for seed in range(20)} == {
+    assert {chosen(disk, seed, both).topic for seed in range(20)} == {
         "codecs", "led",
     }  # fmt: skip
 
@@ -110,7 +116,7 @@ def test_a_batch_is_taken_that_a_broker_would_look_at(node: Path) -> None:
     (folder / f"{split.base_offset:020}.log").write_bytes(data[split.position :])
     (node / "data" / RECOVERY_POINTS).write_text(f"0\n1\ncodecs 0 {split.base_offset}\n")
     for seed in range(20):
-        flip = chosen_bit("n2", LocalDisk(node), led=(), rng=Random(seed))
+        flip = chosen(LocalDisk(node), seed)
         assert flip.base_offset >= split.base_offset
         assert flip.recovery_point == split.base_offset
         assert flip.log_end == read_segment(data).batches[-1].end_offset
@@ -177,8 +183,8 @@ def test_what_was_written_until_the_broker_was_down_lies_behind_the_bit_as_well(
 def test_a_dead_runs_bit_is_put_right(world: World, node: Path) -> None:
     before, flip = (node / "data" / SEGMENT).read_bytes(), drawn(node)
     Ledger(world.paths.ledger).write(1, [flip])
-    turn_over(LocalDisk(node), flip)
-    done = heal_dead_run(world.paths).done
+    turn_over(LocalDisk(node), flip, LOGS)
+    done = heal_dead_run(world.paths, LOGS).done
     assert f"flipped a bit of n2 back, in data/{SEGMENT}" in done
     assert (node / "data" / SEGMENT).read_bytes() == before
-    assert heal_dead_run(world.paths).done == ()
+    assert heal_dead_run(world.paths, LOGS).done == ()

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import pytest
 
 from cluster.files.quorum_log import quorum_votes
-from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Ability, ClusterError, ProcessId
 from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.systems.system import Deployment
 from harness.simulated.world import SimulatedWorld
 from nemesis.disputed_election import DisputedElection
 from nemesis.ledger import open_entries
@@ -45,7 +45,7 @@ class Lab:
     """
 
     def __init__(
-        self, plan: Plan, paths: RunPaths, cluster: KafkaCluster, hosts: SimulatedMachines
+        self, plan: Plan, paths: RunPaths, cluster: Deployment, hosts: SimulatedMachines
     ) -> None:
         self.plan, self.paths, self.cluster, self.hosts = plan, paths, cluster, hosts
         self.voters = VOTERS[plan.system]
@@ -215,7 +215,7 @@ def test_it_is_healed_whenever_its_run_is_cut_short(tmp_path: Path) -> None:
 class _Stubborn:
     """Refuses the first starts of nodes."""
 
-    def __init__(self, cluster: KafkaCluster, refusals: int) -> None:
+    def __init__(self, cluster: Deployment, refusals: int) -> None:
         self._start, self._left = cluster.start_node, refusals
 
     def __call__(self, node: str) -> ProcessId:

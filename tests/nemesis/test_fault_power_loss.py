@@ -7,9 +7,10 @@ import pytest
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import ProcessHosts
+from cluster.logs import RECOVERY_POINTS
 from cluster.protocol import ClusterError
+from cluster.systems.registry import LOGS
 from nemesis.disk_effects import ReplicaCut
-from nemesis.log_folders import RECOVERY_POINTS
 from nemesis.power_loss import cut_unflushed
 from nemesis.scheduled import ScheduledFault
 from nemesis.scripted import ScriptedFaults
@@ -61,7 +62,7 @@ def test_a_damaged_checkpoint_is_told_in_one_sentence_and_nothing_is_cut(data: P
     (data / RECOVERY_POINTS).write_text("0\n1\n")
     before = {path: path.stat().st_size for path in data.rglob("*")}
     with pytest.raises(ClusterError, match="recovery-point-offset-checkpoint cannot be read: 1 l"):
-        cut_unflushed(LocalDisk(data.parent), None)
+        cut_unflushed(LocalDisk(data.parent), None, LOGS)
     assert {path: path.stat().st_size for path in data.rglob("*")} == before
 
 
@@ -71,7 +72,7 @@ def names(data: Path) -> set[str]:
 
 def test_what_was_never_flushed_is_gone(data: Path, batches: tuple[RecordBatch, ...]) -> None:
     size = SOURCE.stat().st_size
-    assert cut_unflushed(LocalDisk(data.parent), None) == [
+    assert cut_unflushed(LocalDisk(data.parent), None, LOGS) == [
         ReplicaCut(
             topic="codecs",
             partition=0,
@@ -91,7 +92,7 @@ def test_the_segment_that_holds_the_recovery_point_is_cut_at_its_batch(
     data: Path, batches: tuple[RecordBatch, ...]
 ) -> None:
     flushed(data, batches[0].end_offset)
-    (cut,) = cut_unflushed(LocalDisk(data.parent), [PLACE])
+    (cut,) = cut_unflushed(LocalDisk(data.parent), [PLACE], LOGS)
     assert (cut.recovery_point, cut.log_end_after) == (batches[0].end_offset,) * 2
     assert (data / "codecs-0" / SOURCE.name).read_bytes() == (
         SOURCE.read_bytes()[: batches[1].position]
@@ -104,7 +105,7 @@ def test_a_segment_below_the_recovery_point_stays_whole(
 ) -> None:
     flushed(data, batches[2].end_offset)
     first = (data / "codecs-0" / SOURCE.name).read_bytes()
-    (cut,) = cut_unflushed(LocalDisk(data.parent), None)
+    (cut,) = cut_unflushed(LocalDisk(data.parent), None, LOGS)
     assert cut.log_end_after == batches[2].end_offset
     assert (data / "codecs-0" / SOURCE.name).read_bytes() == first
     assert {f"{0:020}.index", f"{0:020}.timeindex"} <= names(data)
@@ -121,7 +122,7 @@ def test_what_was_flushed_to_its_end_loses_nothing(
     end = batches[-1].end_offset
     flushed(data, end)
     before = names(data)
-    (cut,) = cut_unflushed(LocalDisk(data.parent), None)
+    (cut,) = cut_unflushed(LocalDisk(data.parent), None, LOGS)
     assert (cut.log_end_before, cut.log_end_after, cut.bytes_cut) == (end, end, 0)
     assert names(data) == before
 
@@ -134,14 +135,14 @@ def test_what_a_broker_flushes_by_itself_is_not_cut(
     wide = end - batches[-1].base_offset + 1
     for interval, kept in ((1, end), (wide, batches[-2].end_offset), (10**9, 0)):
         settings.write_text(f"log.flush.interval.messages={interval}\n")
-        (cut,) = cut_unflushed(LocalDisk(data.parent), None)
+        (cut,) = cut_unflushed(LocalDisk(data.parent), None, LOGS)
         assert cut.log_end_after == kept, interval
     flushed(data, end)
 
 
 def test_a_partition_that_is_not_there_is_named(data: Path) -> None:
     with pytest.raises(ClusterError, match="no log of codecs-7"):
-        cut_unflushed(LocalDisk(data.parent), [("codecs", 7)])
+        cut_unflushed(LocalDisk(data.parent), [("codecs", 7)], LOGS)
 
 
 def test_a_plan_can_have_it_by_hand(world: World, data: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.signals import environment_of, process_id, state_of
+from cluster.systems.registry import LOGS
 from nemesis.ledger import Entry, Ledger, heal_dead_run, open_entries
 from nemesis.undo import Join, Restart, Resume, Undo
 from results.record.clock import wait_until
@@ -95,13 +96,13 @@ def test_a_process_that_a_dead_run_left_paused_is_continued(
 
     ProcessLedger(paths.processes).started("java", "n2", broker)
 
-    assert heal_dead_run(paths).done == (
+    assert heal_dead_run(paths, LOGS).done == (
         f"continued the paused broker of n2 (pid {broker.pid})",
         f"killed java of n2 (process {broker.pid})",
     )
 
     assert open_entries(paths.ledger) == ()
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
 
 
 @pytest.mark.parametrize("older", [1, 0], ids=["a-later-one-of-its-number", "the-one-named"])
@@ -114,7 +115,7 @@ def test_a_paused_process_that_the_run_did_not_start_stays_paused(
     Ledger(paths.ledger).write(1, [undo])
     stranger.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
     assert state_of(other) == "T"
 
 
@@ -128,5 +129,5 @@ def test_a_process_that_is_named_as_the_run_s_and_is_not_is_not_continued(
     Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
     stranger.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
     assert state_of(other) == "T"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import abilities_of, able, built_for
-from cluster.kafka.configuration import hidden_s
-from cluster.protocol import Ability
+from cluster.protocol import OF_SYSTEMS, Ability
+from cluster.sessions import hidden_s
 from nemesis.overlaps import LONG, QUICK
 from nemesis.registry import KINDS, START_S, kinds_of, needs_of
 from nemesis.roster import roster_of
@@ -199,7 +199,7 @@ def test_a_run_of_all_faults_for_five_minutes_has_every_kind_and_at_least_45() -
         }, seed
 
 
-@pytest.mark.parametrize("abilities", [frozenset(), frozenset({Ability.CUT}), frozenset(Ability)])
+@pytest.mark.parametrize("abilities", [OF_SYSTEMS, OF_SYSTEMS | {Ability.CUT}, frozenset(Ability)])
 def test_all_means_whatever_works_here_and_says_what_does_not(
     abilities: frozenset[Ability],
 ) -> None:
@@ -234,7 +234,7 @@ def test_kinds_of_one_family_need_the_same_of_real_hosts(hosts: str) -> None:
     # So that the families of a stored plan decide its schedule, whoever plays it.
     can_be = [kind for kind in KINDS.values() if kind.needs <= built_for(hosts)]
     kinds = [kind for kind in can_be if kind.is_dealt(hosts)]
-    assert all(kind.needs == needs_of(kind.family) for kind in kinds)
+    assert all(kind.needs - OF_SYSTEMS == needs_of(kind.family) - OF_SYSTEMS for kind in kinds)
     assert {kind.family for kind in kinds} == set(NEMESIS_KINDS)
     assert [name for name, kind in KINDS.items() if kind not in can_be] == ["slow-disk"]
     assert KINDS["disputed-election"] not in kinds
@@ -290,7 +290,7 @@ def test_the_mean_time_between_starts_is_the_interval() -> None:
 
 
 def test_partitions_are_left_out_with_a_word_where_hosts_cannot_cut() -> None:
-    schedule = deal_schedule(Plan(), abilities=frozenset())
+    schedule = deal_schedule(Plan(), abilities=OF_SYSTEMS)
     assert set(_families(schedule)) == {"kill", "pause"}
     (sentence,) = schedule.dropped
     assert "faults of partition are left out" in sentence
@@ -369,14 +369,14 @@ def test_without_a_nemesis_there_are_no_faults() -> None:
 
 
 def test_only_what_was_asked_for_is_unsupported() -> None:
-    assert unsupported(Plan(), abilities=frozenset()) == []
+    assert unsupported(Plan(), abilities=OF_SYSTEMS) == []
     asked = Plan(nemesis=("kill", "partition"))
-    assert "nemesis 'partition' needs hosts" in unsupported(asked, abilities=frozenset())[0]
+    assert "nemesis 'partition' needs hosts" in unsupported(asked, abilities=OF_SYSTEMS)[0]
     assert unsupported(asked, abilities=frozenset(Ability)) == []
-    assert unsupported(Plan(nemesis=("all", "kill")), abilities=frozenset()) == []
+    assert unsupported(Plan(nemesis=("all", "kill")), abilities=OF_SYSTEMS) == []
     written = Plan(faults=(PlannedFault(at_s=1, kind="halves"), PlannedFault(at_s=9, kind="kill")))
     (sentence,) = unsupported(
-        written, abilities=frozenset(), why_not={Ability.CUT: "there is no nft"}
+        written, abilities=OF_SYSTEMS, why_not={Ability.CUT: "there is no nft"}
     )
     assert (
         "fault 'halves' at 1 s needs hosts that can cut the network: there is no nft;" in sentence

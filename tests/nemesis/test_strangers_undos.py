@@ -9,6 +9,7 @@ import pytest
 
 from cluster.files.batches import read_segment
 from cluster.hosts.heal import Healed
+from cluster.systems.registry import LOGS
 from nemesis.ledger import Ledger, heal_dead_run, open_entries
 from nemesis.undo import FlipBack
 from results.record.paths import RunPaths
@@ -61,7 +62,7 @@ def test_10_the_node_s_own_bit_is_put_right(
     file.parent.mkdir()
     file.write_bytes(flipped)
     Ledger(paths.ledger).write(2, [replace(undo, segment="data/own.log")])
-    assert heal_dead_run(paths).done == ("flipped a bit of n1 back, in data/own.log",)
+    assert heal_dead_run(paths, LOGS).done == ("flipped a bit of n1 back, in data/own.log",)
     assert file.read_bytes() == batch
 
 
@@ -110,7 +111,7 @@ def test_10_an_undo_changes_no_file_but_the_node_s(
         )  # fmt: skip
 
     note(paths, undo, node=meant(node), segment=meant(segment))
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
     assert dear.read_bytes() == own.read_bytes() == flipped
 
 
@@ -126,7 +127,7 @@ def test_numbers_that_no_run_writes_change_nothing_and_are_no_error(
     file = paths.node("n1") / "own.log"
     file.write_bytes(flipped)
     note(paths, undo, **{name: number})
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
     assert file.read_bytes() == flipped
     assert open_entries(paths.ledger) == (), "it is told once, and not at each heal"
 
@@ -137,7 +138,7 @@ def test_a_bit_before_its_batch_is_none_of_it(
     file = paths.node("n1") / "own.log"
     file.write_bytes(batch + flipped)
     note(paths, undo, position=len(batch), byte=0)
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
     assert file.read_bytes() == batch + flipped
 
 
@@ -146,7 +147,7 @@ def test_a_batch_that_says_it_is_huge_is_not_read(paths: RunPaths, undo: FlipBac
     file.write_bytes(undo.base_offset.to_bytes(8, "big") + b"\xff" * 4)
     os.truncate(file, 1 << 40)
     note(paths, undo)
-    assert heal_dead_run(paths) == Healed()
+    assert heal_dead_run(paths, LOGS) == Healed()
 
 
 def test_a_way_is_confined_to_its_folder(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cluster.kafka.configuration import hidden_s
 from cluster.protocol import ClusterView
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import Tasks
+from cluster.sessions import hidden_s
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from nemesis.scheduled import ScheduledFault
@@ -313,3 +313,6 @@ def test_the_while_is_what_the_settings_can_hide() -> None:
     assert while_s(broker=slow) == 6.5
     assert while_s("kafka:2.8.2:zookeeper", broker=slow) == 8.5
     assert while_s(broker={"replica.lag.time.max.ms": "soon"}) == 6.5
+    # Nobody set another system's brokers for us: Kafka's own times, unless its plan says more.
+    assert while_s("command:broker.toml") == 45.5
+    assert while_s("attached:lab.toml", broker={"replica.lag.time.max.ms": "10000"}) == 15.5

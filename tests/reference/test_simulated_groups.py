@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from checkers.run import judge_runs
-from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Hosts
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.node import Node
@@ -23,6 +22,7 @@ from cluster.reference.bugs import Bug
 from cluster.reference.machine import Arrived, Event
 from cluster.reference.messages.clients import JoinGroupRequest, SyncGroupRequest
 from cluster.reference.simulator.process import Process
+from cluster.systems.system import Deployment
 from harness.interrupt import Interrupts
 from harness.simulated.assignors import ASSIGNORS, COOPERATIVE, assignment
 from harness.simulated.world import SimulatedWorld
@@ -69,7 +69,7 @@ class WatchedWorld(SimulatedWorld):
 
     def cluster(
         self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Callable[[str], object]
-    ) -> KafkaCluster:
+    ) -> Deployment:
         for number, host in self.simulation.hosts.items():
             if number > 0:
                 host.trace, host.watch = self._note, self._look

@@ -24,7 +24,7 @@ from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
 from harness.suites.bench import HELD_LIMIT_S, Bench, Orders
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
-from harness.suites.leading import Mode, opened
+from harness.suites.leading import Resumption, opened
 from harness.suites.lines import PAGE
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
@@ -108,7 +108,7 @@ def played_night(store: Path, night: str, repeat: str = "") -> NightFolder:
 
 def resume(suite: Path, store: Path) -> int:
     """Go on with a night, to its end; return how often the judge was started."""
-    with opened(suite, store, mode=Mode.RESUME) as lead:
+    with opened(suite, store, mode=Resumption.RESUME) as lead:
         lead.play()
         return lead.conductor._judge.starts
 
@@ -230,7 +230,7 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
     Journal(folder.journal).write(Planned(item=9, entry="calm#1", seed=9))
-    with opened(suite, store, mode=Mode.NEW, only=lambda each: each.name == "calm#1") as lead:
+    with opened(suite, store, mode=Resumption.NEW, only=lambda each: each.name == "calm#1") as lead:
         assert [item.entry for item in lead.conductor.state.planned] == ["calm#1"]
         assert lead.conductor.folder.night > NIGHTS[0]
     state = folder.state()
@@ -250,7 +250,7 @@ def test_a_night_that_is_interrupted_says_so_until_it_is_resumed(
         item=9, entry="gone#1", seed=9, why=Why.FRESH_SEED, repeats=f"log/{NIGHTS[0]}-1"
     )
     Journal(folder.journal).write(again)
-    with opened(suite, store, mode=Mode.RESUME) as lead:
+    with opened(suite, store, mode=Resumption.RESUME) as lead:
         lead.conductor.finish()
         lead.play()
     state = folder.state()
@@ -292,7 +292,7 @@ def test_the_webhook_is_told_of_a_night_that_is_wound_up(
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{server.server_port}/")
-        with opened(suite, store, mode=Mode.NEW) as lead:
+        with opened(suite, store, mode=Resumption.NEW) as lead:
             assert lead.wound_up.endswith(
                 f"{NIGHTS[0]}, which was not finished: the webhook was told"
             )
@@ -317,10 +317,10 @@ def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
     if text != SUITE:
         with (
             pytest.raises(SuiteError, match=r"suite\.toml"),
-            opened(suite, store, mode=Mode.RESUME),
+            opened(suite, store, mode=Resumption.RESUME),
         ):
             pass
-    with opened(suite, store, mode=Mode.NEW) as lead:
+    with opened(suite, store, mode=Resumption.NEW) as lead:
         assert lead.conductor.folder.night > NIGHTS[0]
     state = folder.state()
     assert state.items[9].phase is Phase.LEFT_OUT
@@ -346,7 +346,7 @@ def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_
     (store / damaged / "night.json").write_text("{", encoding="utf-8")
     healed = Healed(done=("killed java",), failed=("docker does not answer",))
     monkeypatch.setattr("harness.suites.playing.heal_dead_run", lambda _paths: healed)
-    with opened(suite, store, mode=Mode.NEW):
+    with opened(suite, store, mode=Resumption.NEW):
         pass
     items = folder.state().items
     for number, run_id in ((7, started), (8, unknown)):

@@ -11,7 +11,7 @@ import pytest
 from cluster.hosts.ledger import mark
 from cluster.hosts.signals import environment_of
 from harness.suites.journal import Begun, Journal, Planned, Started
-from harness.suites.leading import Mode, opened
+from harness.suites.leading import Resumption, opened
 from harness.suites.nights import HIDDEN, NightFolder, SuiteLock, suite_folder
 from results.record.atomic import StoreError
 from results.record.clock import wait_until
@@ -83,7 +83,7 @@ def test_a_night_leaves_a_run_of_another_user_alone(
 ) -> None:
     subprocess.run(["chown", "-R", f"{NOBODY}", run.root], check=True)
     before = load_milestones(run.milestones)
-    with opened(suite, store, mode=Mode.RESUME) as lead:
+    with opened(suite, store, mode=Resumption.RESUME) as lead:
         (item,) = lead.conductor.state.items.values()
     assert item.cut_short == (run.run_id,), "it is played anew, under another id"
     (sentence,) = item.left
@@ -96,7 +96,7 @@ def test_a_night_leaves_a_run_of_another_user_alone(
 def test_a_night_heals_a_run_of_its_own(store: Path, suite: Path, run: RunPaths) -> None:
     with subprocess.Popen(["sleep", "600"], env=os.environ | mark(run.processes)) as process:
         wait_until(lambda: environment_of(process.pid), timeout_s=20, what="its environment")
-        with opened(suite, store, mode=Mode.RESUME) as lead:
+        with opened(suite, store, mode=Resumption.RESUME) as lead:
             (item,) = lead.conductor.state.items.values()
         assert process.wait(20) == -9
     assert not item.left
@@ -111,7 +111,7 @@ def test_nights_of_another_user_do_not_go_on(
 ) -> None:
     before = night.journal.read_bytes()
     os.chown(store / HIDDEN / part, NOBODY, -1)
-    for mode in Mode:
+    for mode in Resumption:
         with (
             pytest.raises(UntrustedRunError, match=r"are left alone: made.* belongs to nobody"),
             opened(suite, store, mode=mode),

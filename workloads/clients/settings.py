@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from results.record.attached_file import security_of_clients
 from results.record.identities import transactional_id
 from results.record.own import own_file, own_settings
 from results.record.plan import Plan, PlanError
@@ -147,7 +148,7 @@ def consumer_settings(
         **_FETCH,
         "bootstrap.servers": bootstrap,
         "client.id": client_id,
-        "group.id": f"logquake-{plan.name}",
+        "group.id": f"{plan.prefix or 'logquake-'}{plan.name}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
@@ -159,7 +160,7 @@ def consumer_settings(
 
 def _tuned(settings: Settings, plan: Plan) -> Settings:
     """Return settings with those of the plan, and with the user's own that it names."""
-    return {**settings, **plan.client, **_own(plan)}
+    return {**settings, **plan.client, **security_of_clients(plan), **_own(plan)}
 
 
 def _own(plan: Plan) -> dict[str, str]:

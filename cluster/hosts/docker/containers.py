@@ -1,7 +1,7 @@
 """Makes a run's network and containers; each carries the run's labels from its first moment."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,9 +91,23 @@ class ContainerMaker:
         return made
 
     def process(
-        self, holder: Container, *, node: str, number: int, command: Command, software: Path | None
+        self,
+        holder: Container,
+        *,
+        node: str,
+        number: int,
+        command: Command,
+        software: Mapping[Path, Path],
     ) -> Container:
-        """Start a process in a node's namespaces; `number` tells it from earlier ones."""
+        """Start a process in a node's namespaces.
+
+        Args:
+            holder: Has the namespaces.
+            node: Its name.
+            number: Tells it from earlier ones.
+            command: What to start.
+            software: What it has to see, by where.
+        """
         shared = f"container:{holder.id}"
         with explained():
             made = self._client.containers.create(
@@ -107,7 +121,7 @@ class ContainerMaker:
                 network_mode=shared,
                 pid_mode=shared,
                 cgroup_parent=self._parent,
-                mounts=[self._folder(), *([_read_only(software)] if software else [])],
+                mounts=[self._folder(), *(_read_only(at, what) for at, what in software.items())],
                 labels=self._labels(node),
             )
             made.start()
@@ -165,5 +179,5 @@ def refuse_unknown(holder: Container, program: str, image: str) -> None:
         raise ClusterError(f"there is no program {program} in the image {image}")
 
 
-def _read_only(folder: Path) -> Mount:
-    return Mount(str(folder), str(folder), type="bind", read_only=True)
+def _read_only(place: Path, source: Path) -> Mount:
+    return Mount(str(place), str(source), type="bind", read_only=True)

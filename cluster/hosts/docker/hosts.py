@@ -64,15 +64,19 @@ class DockerHosts(LinkedHosts):
         processes_file: `RunPaths.processes`; its folder is the run's, whose objects are known by
             it.
         image: What they are made of.
+        own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
     """
 
     kind = "docker"
 
-    def __init__(self, nodes: Sequence[str], processes_file: Path, *, image: str) -> None:
+    def __init__(
+        self, nodes: Sequence[str], processes_file: Path, *, image: str, own_software: bool = False
+    ) -> None:
         super().__init__()
         self._root = processes_file.absolute().parent
         self._ledger = ProcessLedger(processes_file)
         self._image = image
+        self._own_software = own_software
         self._addresses = dict.fromkeys(nodes, "")
         self._starts = dict.fromkeys(nodes, 0)
         self._holders: dict[str, Container] = {}
@@ -264,7 +268,7 @@ class DockerHosts(LinkedHosts):
         return self._inside().java
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Have containers see the files of software, unless their image brings its own."""
+        """Have containers see the files of software, unless their image's own takes its place."""
         self.machine(node)
         self._software = tuple(software)
 
@@ -327,15 +331,26 @@ class DockerHosts(LinkedHosts):
             raise ClusterError("the hosts are down")
         return self._contents
 
-    def _shown_software(self) -> Path | None:
-        """Return the folder with all files of software; None: the image brings its own."""
-        if self._inside().kafka or not self._software:
-            return None
-        return Path(os.path.commonpath(self._software))
+    def _shown_software(self) -> Mapping[Path, Path]:
+        """Return what of software containers have to see: by path, what lies there.
+
+        A release's jars are seen by their common folder. What the user named may lie anywhere, and
+        may be a link, which leads nowhere in a container: what it leads to is shown in its place.
+        """
+        if not self._software or not self._brings_software():
+            return {}
+        if self._own_software:
+            return {each: each.resolve() for each in self._software}
+        folder = Path(os.path.commonpath(self._software))
+        return {folder: folder}
+
+    def _brings_software(self) -> bool:
+        """Tell whether containers run what is here; else it is their image's own Kafka."""
+        return self._own_software or not self._inside().kafka
 
     def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
         """Return a command line with the image's own Kafka on its class path, if it has one."""
-        if not self._inside().kafka:
+        if self._brings_software():
             return list(argv)
         ours = ":".join(map(str, self._software))
         return [f"{KAFKA_LIBRARIES}/*" if word == ours else word for word in argv]

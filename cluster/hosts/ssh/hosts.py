@@ -156,7 +156,11 @@ class SshHosts(LinkedHosts):
             here=abroad.here, there=abroad.there, software=named(abroad.software, tuple(new))
         )
         folder = self._paths.node(node)
-        sent = {PurePosixPath(SOFTWARE, abroad.software[path]): path for path in new}
+        sent = {
+            PurePosixPath(SOFTWARE, abroad.software[path], inner): path.resolve() / inner
+            for path in new
+            for inner in _inside(path)
+        }
         sent |= {
             PurePosixPath(path.relative_to(self._paths.root)): path for path in folder.rglob("*")
         }
@@ -284,6 +288,12 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
             f"{file} names {len(hosts)} hosts, and {len(nodes)} are needed"
             f" ({', '.join(nodes)}): add some, or ask for fewer nodes"
         )
+
+
+def _inside(software: Path) -> list[Path]:
+    """Return what to send of a file, or of a folder of classes, relative to it."""
+    there = software.resolve()  # A link would lead nowhere on a host.
+    return [Path(), *(each.relative_to(there) for each in sorted(there.rglob("*")))]
 
 
 def try_hosts(file: Path, nodes: Sequence[str] = ()) -> str:

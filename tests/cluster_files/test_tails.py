@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.files.batches import read_segment
-from harness.log_tail import LogTail, Parsed
-from harness.replica_rows import rows_of
+from cluster.log_tail import LogTail, Parsed
+from cluster.replica_rows import rows_of
 from results.record.stream import StreamTail, StreamWriter, read_stream
 from results.record.values import encode_payload
 

@@ -1,0 +1,46 @@
+"""The plan of a run whose system could not tell its settings: as if each were the weakest.
+
+What rests on a setting that nobody could read is not promised. So the contract, and what excuses a
+find, take the setting for the one that promises least.
+"""
+
+from collections.abc import Mapping
+
+from results.record.declared import Declared
+from results.record.plan import Plan
+
+_WEAKEST: Mapping[str, str] = {
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "true",
+    "log.cleanup.policy": "compact,delete",
+    "log.retention.ms": "1",
+    "log.retention.minutes": "1",
+    "log.retention.hours": "1",
+    "log.retention.bytes": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""Of brokers; a topic's own setting has the same name, some without `log.`."""
+
+
+def as_weakest(plan: Plan, declared: Declared) -> Plan:
+    """Return a plan with the weakest of each setting that the system could not tell."""
+    names = (each if each in _WEAKEST else f"log.{each}" for each in declared.unread)
+    weak = {name: _WEAKEST[name] for name in names if name in _WEAKEST}
+    if not weak:
+        return plan
+    least = 1 if "min.insync.replicas" in weak else plan.min_insync
+    return plan.model_copy(update={"broker": {**plan.broker, **weak}, "min_insync": least})
+
+
+def unread_sentences(declared: Declared) -> tuple[str, ...]:
+    """Return for each such setting that nothing is promised about it, and what a kill may cost."""
+    told = [
+        f"the setting {name} could not be read, so nothing is promised about it"
+        for name in sorted(declared.unread)
+    ]
+    if not declared.survives_kill:
+        told.append(
+            "the system declares that what it acknowledged may go with a kill of its process"
+        )
+    return tuple(told)

@@ -1,0 +1,88 @@
+"""The replicas in a broker's log folder, as its files have them, whether it runs or not.
+
+Implements `cluster.protocol.Logs`, by which faults know where replicas lie and what is in them.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+from cluster.files.batches import Segment, read_segment
+from cluster.files.checkpoints import offset_checkpoint, properties
+from cluster.files.damage import DamagedFileError
+from cluster.files.quorum_log import LoggedVote, quorum_votes
+from cluster.protocol import ClusterError, Disk
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+DATA = "data"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+FLUSH_INTERVAL = "log.flush.interval.messages"
+METADATA_LOG = "__cluster_metadata"
+
+
+class KafkaLogs:
+    """Logs as Kafka writes them, and all who write the same files."""
+
+    data: str = DATA
+    checkpoints: tuple[str, ...] = (
+        RECOVERY_POINTS,
+        "replication-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+        ".kafka_cleanshutdown",
+    )
+    votes_log: PurePosixPath = PurePosixPath("logs/server.log")
+
+    def replica_folders(self, disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
+        """Yield the partitions that have a log on a disk, in order; the metadata log is none."""
+        for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
+            topic, _, partition = folder.name.rpartition("-")
+            if topic and partition.isdecimal() and topic != METADATA_LOG:
+                yield (topic, int(partition)), folder
+
+    def replica_files(self, disk: Disk) -> list[PurePosixPath]:
+        """Return the files in all folders of partitions on a disk; the metadata log's are none."""
+        return [
+            path
+            for path in disk.files(f"{DATA}/*/*")
+            if not path.parent.name.startswith(f"{METADATA_LOG}-")
+        ]
+
+    def segments(self, disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
+        """Return the segments of a log, the oldest first."""
+        return [path for path in disk.files(f"{folder}/*.log") if path.stem.isdecimal()]
+
+    def read(self, data: bytes) -> Segment:
+        """Return the batches in the bytes of a segment."""
+        return read_segment(data)
+
+    def recovery_points(self, disk: Disk) -> dict[Place, int]:
+        """Return below which offset each log was flushed; none if nothing ever was.
+
+        Raises:
+            ClusterError: The checkpoint is damaged, so that nobody knows.
+        """
+        try:
+            return offset_checkpoint(disk.read(f"{DATA}/{RECOVERY_POINTS}").decode())
+        except FileNotFoundError:
+            return {}
+        except (DamagedFileError, UnicodeDecodeError) as damaged:
+            raise ClusterError(f"{RECOVERY_POINTS} cannot be read: {damaged}") from damaged
+
+    def flush_interval(self, disk: Disk) -> int | None:
+        """Return after how many messages a broker flushes a log; None: that is the kernel's.
+
+        `log.flush.interval.messages` in its `server.properties`: a log is flushed by the append
+        that reaches so many, before that is acknowledged. The recovery point on disk says so only
+        once a minute (`log.flush.offset.checkpoint.interval.ms`).
+        """
+        try:
+            settings = properties(disk.read("server.properties").decode())
+            return int(settings[FLUSH_INTERVAL])
+        except (FileNotFoundError, KeyError, ValueError, DamagedFileError):
+            return None
+
+    def votes(self, lines: Iterable[str]) -> Iterator[LoggedVote]:
+        """Yield the votes that lines of a voter's own log tell of, in order."""
+        return quorum_votes(lines)

@@ -1,0 +1,101 @@
+"""Takes away what runs made on an attached cluster: topics and groups of their own prefix."""
+
+from collections.abc import Iterator
+
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v4.request import ListGroupsRequest
+from kio.schema.list_groups.v4.response import ListGroupsResponse
+from kio.schema.types import GroupId
+
+from cluster.kafka import orders
+from cluster.kafka.lines import Lines
+from cluster.kafka.wire import WireError, dialling
+from cluster.protocol import ClusterError, Endpoint
+from cluster.systems.attached.asking import Attached
+from results.record.attached_file import PREFIX
+from results.record.clock import WaitTimeoutError, wait_until
+
+CLEAN_LIMIT_S = 45.0
+"""A group ends with the sessions of its members, and a topic when its controller hears of it."""
+_GONE = {ErrorCode.none, ErrorCode.group_id_not_found}
+
+
+def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
+    """Return the topics and groups of a run that are there, each with what it is.
+
+    Raises:
+        UserError: No broker answers.
+    """
+    for name in _topics(attached, prefix):
+        yield f"the topic {name}", "on the attached cluster"
+    for at in attached.endpoints().values():
+        for name in _groups(attached, at, prefix):
+            yield f"the group {name}", "on the attached cluster"
+
+
+def clean_up(attached: Attached, prefix: str) -> list[str]:
+    """Delete the topics and groups of a run; return a sentence for each that was there.
+
+    Args:
+        attached: The cluster.
+        prefix: Of the run's names, which no other has.
+
+    Raises:
+        ClusterError: Some are left.
+    """
+    if not prefix.startswith(PREFIX) or prefix == PREFIX:
+        raise ValueError(f"{prefix!r} is no run's own prefix")
+    done: dict[str, None] = {}
+
+    def is_clean() -> bool:
+        for what in _delete(attached, prefix):
+            done[what] = None
+        return not [*left_of(attached, prefix)]
+
+    try:
+        wait_until(
+            is_clean, timeout_s=CLEAN_LIMIT_S, what="topics and groups to go", interval_s=0.5
+        )
+    except WaitTimeoutError as late:
+        left = ", ".join(what for what, _ in left_of(attached, prefix))
+        raise ClusterError(
+            f"{left} could not be taken away; type: logquake heal {attached.path}"
+        ) from late
+    return [f"deleted {what}" for what in done]
+
+
+def _delete(attached: Attached, prefix: str) -> Iterator[str]:
+    endpoints = attached.endpoints()
+    if topics := _topics(attached, prefix):
+        with dialling(attached.dial):
+            lines = Lines(endpoints, lambda _: True)
+        try:
+            orders.delete_topics(lines, topics, nodes=lines.nodes)
+        finally:
+            lines.close()
+        yield from (f"the topic {name}" for name in topics)
+    for at in endpoints.values():
+        names = _groups(attached, at, prefix)
+        if names:
+            asked = DeleteGroupsRequest(groups_names=tuple(map(GroupId, names)))
+            try:
+                said = attached.ask((at.host, at.broker_port), asked, DeleteGroupsResponse)
+            except WireError:
+                continue  # Asked again, as long as groups are left.
+            yield from (f"the group {it.group_id}" for it in said.results if it.error_code in _GONE)
+
+
+def _topics(attached: Attached, prefix: str) -> list[str]:
+    names = (str(topic.name) for topic in attached.metadata(None).topics)
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str]:
+    """Return the groups of a run that a broker coordinates; none if it may not say."""
+    try:
+        said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
+    except WireError:
+        return []
+    return sorted(str(it.group_id) for it in said.groups if str(it.group_id).startswith(prefix))

@@ -1,0 +1,233 @@
+"""The brokers of an attached cluster: asked by the protocol, hit by the user's commands."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cluster.kafka.admin import Admin
+from cluster.kafka.brokers import BrokerProcesses
+from cluster.kafka.observer import Observer
+from cluster.kafka.questions import Place
+from cluster.kafka.topics import make_topic, make_topics
+from cluster.kafka.wire import dialling
+from cluster.nodes import broker_names
+from cluster.protocol import (
+    ClusterError,
+    ClusterView,
+    Command,
+    CoordinatorKind,
+    Ended,
+    Endpoint,
+    ProcessId,
+)
+from cluster.systems.attached.hosts import AttachedHosts
+from results.record.attached_file import PREFIX
+from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.declared import Sight
+from results.record.plan import Plan
+from results.record.topics import CreatedTopic
+
+READY_LIMIT_S = 30.0
+
+
+class AttachedCluster:
+    """Implements `cluster.systems.system.Deployment`, `CanPause` and `CanTellBack`.
+
+    Args:
+        plan: The run's.
+        hosts: They are up.
+        sees: What brokers may be asked for.
+
+    Attributes:
+        nodes: The brokers.
+        controllers: None: who keeps the metadata is not known.
+        zookeeper: None.
+        endpoints: Where the brokers listen.
+        sees: What they are asked for.
+    """
+
+    controllers: Sequence[str] = ()
+    sees: frozenset[Sight] = frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS})
+    zookeeper: str | None = None
+
+    def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:
+        self.sees = sees
+        self.nodes: Sequence[str] = broker_names(plan)
+        self.endpoints: Mapping[str, Endpoint] = {node: hosts.places()[node] for node in self.nodes}
+        self._hosts = hosts
+        self._processes = BrokerProcesses(hosts, _by_the_users)
+        with dialling(hosts.attached.dial):
+            self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names, sees=sees)
+
+    def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:  # noqa: ARG002 - the protocol's
+        """Take the brokers as they run; wait until each answers.
+
+        Raises:
+            ClusterError: One does not run, or does not answer.
+        """
+        for node in self.nodes:
+            self._processes.found(node, self._hosts.running(node))
+        try:
+            wait_until(
+                lambda: all(map(self.is_back, self.nodes)),
+                timeout_s=READY_LIMIT_S,
+                what="every broker to be registered and to answer",
+            )
+        except WaitTimeoutError as late:
+            missing = [node for node in self.nodes if not self._admin.lists_itself(node)]
+            raise ClusterError(f"{late}; {', '.join(missing) or 'the cluster'} did not") from late
+
+    def stop(self, timeout_s: float) -> dict[str, bool]:  # noqa: ARG002 - the protocol's
+        """Leave the brokers alone: they are the user's; return that none was stopped."""
+        self.close()
+        return {}
+
+    def close(self) -> None:
+        """Close our connections. Idempotent."""
+        self._admin.close()
+
+    def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
+        """Return who will ask each broker about topics."""
+        with dialling(self._hosts.attached.dial):
+            return Observer(self, topics, clock=clock, live=live)
+
+    def collect(self, folder: Path) -> None:
+        """Do nothing: nothing was fetched but what the judge reads."""
+
+    def start_node(self, node: str) -> ProcessId:
+        """Start a broker by its command; return as soon as `status` names the process."""
+        return self._processes.start(node)
+
+    def stop_node(self, node: str, timeout_s: float) -> bool:
+        """End a broker in order by `stop`; by `kill` after the limit."""
+        return self._processes.stop(node, timeout_s)
+
+    def kill_node(self, node: str) -> None:
+        """End a broker by `kill`."""
+        self._processes.kill(node)
+
+    def pause_node(self, node: str) -> None:
+        """Have a broker stand still by `pause`."""
+        self._processes.pause(node)
+
+    def resume_node(self, node: str) -> None:
+        """Have a broker go on by `resume`. Idempotent."""
+        self._processes.resume(node)
+
+    def process(self, node: str) -> ProcessId | None:
+        """Return the process that `status` named when the broker was found or started last."""
+        return self._processes.process(node)
+
+    def incarnation(self, node: str) -> int:
+        """Return how often the broker was started, from the run's start on."""
+        return self._processes.incarnation(node)
+
+    def answers(self, node: str) -> bool:
+        """Tell whether nobody of ours ended or paused a broker; no command is run for that."""
+        return self._processes.is_meant_to_answer(node)
+
+    def ended(self) -> Sequence[Ended]:
+        """Return what ended, or stands still, though nobody of ours did that."""
+        return self._processes.ended()
+
+    def lives(self) -> int:
+        """Return how many processes there were, each start counted."""
+        return self._processes.lives()
+
+    def complaints(self, node: str) -> list[str]:  # noqa: ARG002 - the protocol's
+        """Return nothing: the broker's log is its owner's."""
+        return []
+
+    def stacks(self) -> dict[str, str]:
+        """Return nothing: nobody here may ask."""
+        return {}
+
+    def view(self) -> ClusterView | None:
+        """Ask all brokers that are meant to answer; see `Admin.view`."""
+        return self._admin.view()
+
+    def is_back(self, node: str) -> bool:
+        """Tell whether a broker lists itself, and the others list it."""
+        if not self._admin.lists_itself(node):
+            return False
+        view = self._admin.view()
+        return view is not None and node in view.registered
+
+    def bootstrap(self) -> str:
+        """Return `host:port,...` for clients."""
+        return ",".join(f"{at.host}:{at.broker_port}" for at in self.endpoints.values())
+
+    def create_topics(
+        self,
+        names: Sequence[str],
+        *,
+        partitions: int,
+        replication: int,
+        configs: Mapping[str, str] | None = None,
+    ) -> list[CreatedTopic]:
+        """Create topics of the run's prefix, and wait for them."""
+        _refuse_others(names)
+        return make_topics(
+            self._admin, names, partitions=partitions, replication=replication, configs=configs
+        )
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> CreatedTopic:
+        """Create a topic of the run's prefix, and wait for it."""
+        _refuse_others([name])
+        return make_topic(self._admin, name, assignment=assignment, configs=configs)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics of the run's prefix."""
+        _refuse_others(names)
+        self._admin.delete(names)
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics of ours that one broker believes there are."""
+        found = self._admin.topics_of(node)
+        return None if found is None else frozenset(it for it in found if it.startswith(PREFIX))
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+        return self._admin.coordinator(kind, key)
+
+    def elect_preferred(self, place: Place) -> None:
+        """Have the first replica of the assignment of a partition of ours elected."""
+        _refuse_others([place[0]])
+        self._admin.elect_preferred(place)
+
+    def elect_unclean(self, place: Place) -> None:
+        """Have any replica that lives elected, in a partition of ours."""
+        _refuse_others([place[0]])
+        self._admin.elect_unclean(place)
+
+    def reassign(self, place: Place, replicas: Sequence[str]) -> None:
+        """Give a partition of ours other replicas, or another order of them."""
+        _refuse_others([place[0]])
+        self._admin.reassign(place, replicas)
+
+    def leader_ends(
+        self, places: Iterable[Place], *, committed: bool, timeout_s: float
+    ) -> dict[Place, int]:
+        """Ask each partition's leader for its end; see `Admin.leader_ends`."""
+        return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
+
+    def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
+        """Return whose transactions are open, a sentence each, as the leaders tell."""
+        return self._admin.open_transactions(places)
+
+
+def _by_the_users(node: str) -> Command:
+    """Return a command that is not run: the hosts run the user's."""
+    return Command(argv=(), log=Path(node), cwd=Path())
+
+
+def _refuse_others(names: Iterable[str]) -> None:
+    """Refuse to touch what is not of Logquake's own.
+
+    Raises:
+        ClusterError: It is not.
+    """
+    for name in names:
+        if not name.startswith(PREFIX):
+            raise ClusterError(f"the topic {name} of the attached cluster is not ours: left alone")

@@ -1,0 +1,154 @@
+"""Runs the commands that a user allows for a node of an attached cluster."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from cluster.hosts.ledger import RUN_MARK
+from cluster.protocol import ClusterError
+from results.record.attached_file import AttachedFile, Commands
+
+MAX_SAID = 200
+_PLACES = re.compile(r"\{(node|id|own_host|own_port|pid|host|port|prefix)\}")
+
+
+class CommandError(ClusterError):
+    """A command of the user's failed, or took too long: one sentence with what it said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a command did.
+
+    Attributes:
+        code: Its exit code.
+        out: What it printed.
+        err: What it printed to standard error.
+    """
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs commands of an attached cluster's file, in the folder of the file.
+
+    Attributes:
+        file: Which are allowed.
+        path: The file.
+    """
+
+    file: AttachedFile
+    path: Path
+
+    def allowed(self, broker_id: int) -> Commands:
+        """Return what is allowed for a broker."""
+        return self.file.commands(broker_id)
+
+    def has(self, broker_id: int, what: str) -> bool:
+        """Tell whether a command is allowed for a broker."""
+        return getattr(self.allowed(broker_id), what) is not None
+
+    def run(
+        self,
+        broker_id: int,
+        what: str,
+        places: Mapping[str, object],
+        *,
+        into: IO[bytes] | None = None,
+    ) -> Said:
+        """Run a command.
+
+        Args:
+            broker_id: Whose.
+            what: Which: `kill`.
+            places: What stands for `{host}` and the like.
+            into: Where its output goes; None: it is returned.
+
+        Raises:
+            CommandError: It is not allowed, cannot be started, or does not end in time.
+        """
+        words = getattr(self.allowed(broker_id), what)
+        if words is None:
+            raise CommandError(f"{self.path} has no command `{what}` for broker {broker_id}")
+        argv = filled(words, {"node": f"n{broker_id}", "id": broker_id, **places})
+        with TemporaryFile() as out, TemporaryFile() as err:
+            code = self._ended(argv, what, broker_id, out=into or out, err=err)
+            return Said(code=code, out="" if into else _text(out), err=_text(err))
+
+    def do(self, broker_id: int, what: str, places: Mapping[str, object]) -> None:
+        """Run a command that has to end with 0.
+
+        Raises:
+            CommandError: It does not, or as for `run`.
+        """
+        said = self.run(broker_id, what, places)
+        if said.code:
+            raise failed(what, broker_id, said)
+
+    def _ended(
+        self, argv: Sequence[str], what: str, broker_id: int, *, out: IO[bytes], err: IO[bytes]
+    ) -> int:
+        limits = self.file.limits
+        limit_s = {"files": limits.files_s, "start": limits.start_s, "stop": limits.start_s}
+        timeout_s = limit_s.get(what, limits.command_s)
+        # Without our mark: a broker that it starts is the user's, and no leftover of the run. To
+        # files, not pipes: what it leaves running may keep them open.
+        environment = {key: value for key, value in os.environ.items() if key != RUN_MARK}
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the user's own command, from a file of theirs
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.path.parent,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as missing:
+            raise CommandError(
+                f"the command `{what}` of broker {broker_id} cannot be started:"
+                f" {argv[0]}: {missing.strerror}"
+            ) from missing
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired as late:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise CommandError(
+                f"the command `{what}` of broker {broker_id} did not end within {timeout_s:g} s"
+                f" and was killed: {shlex.join(argv)}"
+            ) from late
+
+
+def failed(what: str, broker_id: int, said: Said) -> CommandError:
+    """Return the error to raise for a command that did not end with 0."""
+    words = " ".join((said.err or said.out).split())[:MAX_SAID] or "it said nothing"
+    return CommandError(
+        f"the command `{what}` of broker {broker_id} ended with {said.code}: {words}"
+    )
+
+
+def filled(words: Sequence[str], places: Mapping[str, object]) -> list[str]:
+    """Return a command with what its places stand for; one that is not known stays as it is."""
+
+    def value(match: re.Match[str]) -> str:
+        return str(places[match[1]]) if match[1] in places else match[0]
+
+    return [_PLACES.sub(value, word) for word in words]
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(1 << 16).decode("utf-8", "replace").strip()

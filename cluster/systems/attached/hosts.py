@@ -1,0 +1,272 @@
+"""The machines of an attached cluster: what their commands can do, and no more."""
+
+import signal
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+
+from cluster.hosts.disk import LocalDisk
+from cluster.nodes import node_id
+from cluster.protocol import ClusterError, Command, Disk, Endpoint, Link, ProcessId
+from cluster.systems.attached.asking import Attached
+from cluster.systems.attached.clean import clean_up, left_of
+from cluster.systems.attached.commands import CommandError, Runner, failed
+from cluster.systems.attached.marker import Marker, write_marker
+from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+from results.record.runtime import all_of, new_lock
+
+_BY_SIGNAL = {
+    signal.SIGKILL: "kill", signal.SIGTERM: "stop", signal.SIGSTOP: "pause",
+    signal.SIGCONT: "resume",
+}  # fmt: skip
+SEGMENT, IDENTITY = ".log", "partition.metadata"
+"""What of a partition's folder is kept: its records, and which topic it is of."""
+
+
+class AttachedHosts:
+    """Implements `Hosts`, `HasFiles`, `CanAudit` and, with its commands, `CanPartition`.
+
+    Args:
+        attached: The cluster.
+        nodes: Its brokers.
+        prefix: Of the run's names.
+        paths: The run's.
+    """
+
+    kind = "attached"
+
+    def __init__(
+        self, attached: Attached, nodes: Sequence[str], *, prefix: str, paths: RunPaths
+    ) -> None:
+        self.attached = attached
+        self._runner = Runner(attached.file, attached.path)
+        self._nodes, self._prefix, self._paths = tuple(nodes), prefix, paths
+        self._endpoints: Mapping[str, Endpoint] = {}
+        self._cuts: dict[str, frozenset[frozenset[str]]] = {}
+        self._lock = new_lock()
+
+    def up(self) -> None:
+        """Find the brokers; write down what has to be taken away afterwards.
+
+        Raises:
+            UserError: They cannot be asked.
+            ClusterError: One is not registered any more.
+        """
+        places = self.places()
+        if missing := [node for node in self._nodes if node not in places]:
+            raise ClusterError(f"{', '.join(missing)} of the attached cluster is not registered")
+        marker = Marker(
+            file=str(self.attached.path),
+            prefix=self._prefix,
+            endpoints={node: (at.host, at.broker_port) for node, at in places.items()},
+        )
+        write_marker(self._paths.attached, marker)
+
+    def places(self) -> Mapping[str, Endpoint]:
+        """Return where the brokers listen; they are asked once."""
+        if not self._endpoints:
+            self._endpoints = self.attached.endpoints()
+        return self._endpoints
+
+    def address(self, node: str) -> str:
+        """Return the address that a broker announces."""
+        return self.places()[node].host
+
+    def spawn(self, node: str, command: Command) -> ProcessId:  # noqa: ARG002 - the user's counts
+        """Have a broker started by its command; return when `status` names the process.
+
+        Raises:
+            ClusterError: Something else started it; or the command fails, or brings nothing.
+        """
+        if self._state(node)[0] is not GONE:
+            raise ClusterError(
+                f"{node} came back before it was started: something else starts it; turn that off"
+                " while it is tested (systemd: Restart=no)"
+            )
+        self._do(node, "start")
+
+        def process() -> ProcessId | None:
+            state, pid = self._state(node)
+            return ProcessId(pid=pid, start_ticks=0, machine=node) if state is RUNNING else None
+
+        limit_s = self._runner.file.limits.start_s
+        return wait_until(process, timeout_s=limit_s, what=f"the start of {node}")
+
+    def running(self, node: str) -> ProcessId:
+        """Return the process of a broker that runs.
+
+        Raises:
+            ClusterError: It does not, as `status` says.
+        """
+        if not self._runner.has(node_id(node), "status"):
+            return ProcessId(pid=node_id(node) + 2, start_ticks=0, machine=node)
+        state, pid = self._state(node)
+        if state is not RUNNING:
+            how = "is paused" if state is PAUSED else "does not run"
+            raise ClusterError(f"{node} {how}, as its command `status` says; start the cluster")
+        return ProcessId(pid=pid, start_ticks=0, machine=node)
+
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Do what a signal would do, by the command for it; False if the process has ended."""
+        state = self.state_of(process)
+        if state is GONE:
+            return False
+        if number is signal.SIGCONT and state is not PAUSED:
+            return True
+        self._do(process.machine, _BY_SIGNAL[number], pid=process.pid)
+        return True
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return `S`, `T` or None, as `status` says; a broker without it is taken to run."""
+        if not self._runner.has(node_id(process.machine), "status"):
+            return RUNNING
+        try:
+            state, pid = self._state(process.machine)
+        except CommandError:  # Once may be the line that it takes.
+            state, pid = self._state(process.machine)
+        return state if pid == process.pid else GONE
+
+    def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - nobody knows
+        """Return None: nobody here sees it."""
+        return None
+
+    def disk(self, node: str) -> Disk:
+        """Return the files of a node's folder here, as they were fetched."""
+        return LocalDisk(self._paths.node(node).absolute())
+
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Do nothing: the node has all it needs."""
+
+    def fetch(self, node: str) -> None:
+        """Bring the logs of the run's own partitions here, and nothing else of the node.
+
+        Raises:
+            ClusterError: The command fails, or does not print a tar.
+        """
+        if not self._runner.has(node_id(node), "files"):
+            return
+        with TemporaryFile(dir=self._paths.root) as out:
+            said = self._runner.run(node_id(node), "files", self._about(node), into=out)
+            if said.code:
+                raise failed("files", node_id(node), said)
+            out.seek(0)
+            try:
+                with tarfile.open(fileobj=out, mode="r:*") as tar:
+                    self._keep(tar, self._paths.node(node) / "data")
+            except (tarfile.TarError, EOFError) as refused:
+                raise ClusterError(
+                    f"the command `files` of {node} has to print a tar ({refused})"
+                ) from refused
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Let nothing through between pairs of nodes, by the commands `cut` of both.
+
+        Raises:
+            ClusterError: A command fails; or a link is to be cut in one direction only.
+        """
+        wanted = {*links}
+        if one_way := [link for link in wanted if link[::-1] not in wanted]:
+            raise ClusterError(
+                f"{one_way[0][0]} and {one_way[0][1]} can be cut off from each other only, not in"
+                " one direction"
+            )
+        pairs = frozenset(frozenset(link) for link in wanted)
+        there = self._pairs()
+        self._cuts[cut_id] = pairs
+        self._on_both("cut", pairs - there)
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, but where another one still holds. Idempotent."""
+        pairs = self._cuts.get(cut_id, frozenset())
+        others = self._pairs(but=cut_id)
+        self._on_both("join", pairs - others)
+        self._cuts.pop(cut_id, None)
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:  # noqa: ARG002 - nobody counts
+        """Return nothing: the commands do not count packets."""
+        return {}
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:  # noqa: ARG002 - the file's limit
+        """Tell of each link whether its first node connects to its second, by `reach`."""
+        asked = [*links]
+        found = all_of([partial(self._reaches, *link) for link in asked], "reach")
+        return dict(zip(asked, found, strict=True))
+
+    def traces(self) -> Mapping[str, str]:
+        """Return what of the run is on the cluster, and how its nodes and links are."""
+        found = dict(left_of(self.attached, self._prefix))
+        places = self.places()
+        for node in self._nodes:
+            found[f"the broker {node}"] = "registered" if node in places else "not registered"
+            if self._runner.has(node_id(node), "status"):
+                state, _ = self._state(node)
+                words = {RUNNING: "running", PAUSED: "paused", GONE: "gone"}
+                found[f"the process of {node}"] = words[state]
+        links = [
+            (one, other)
+            for one in self._nodes
+            for other in self._nodes
+            if one != other and other in places and self._runner.has(node_id(one), "reach")
+        ]
+        for (one, other), works in self.probe(links).items():
+            found[f"the link from {one} to {other}"] = "works" if works else "does not work"
+        return found
+
+    def down(self) -> None:
+        """Join what is still cut; take topics and groups away. The brokers go on. Idempotent.
+
+        Raises:
+            ClusterError: Something could not be taken away; `logquake heal FILE` tries again.
+        """
+        if not self._paths.attached.exists():
+            return
+        for cut_id in [*self._cuts]:
+            self.join(cut_id)
+        clean_up(self.attached, self._prefix)
+        self._paths.attached.unlink(missing_ok=True)
+
+    def _about(self, node: str) -> dict[str, object]:
+        at = self.places()[node]
+        return {"own_host": at.host, "own_port": at.broker_port, "prefix": self._prefix}
+
+    def _do(self, node: str, what: str, **more: object) -> None:
+        self._runner.do(node_id(node), what, {**self._about(node), **more})
+
+    def _state(self, node: str) -> tuple[str | None, int]:
+        said = self._runner.run(node_id(node), "status", self._about(node))
+        return state_said(node_id(node), said)
+
+    def _reaches(self, sender: str, receiver: str) -> bool:
+        at = self.places()[receiver]
+        places = {**self._about(sender), "host": at.host, "port": at.broker_port}
+        return self._runner.run(node_id(sender), "reach", places).code == 0
+
+    def _pairs(self, *, but: str = "") -> frozenset[frozenset[str]]:
+        kept = (pairs for cut_id, pairs in self._cuts.items() if cut_id != but)
+        return frozenset(pair for pairs in kept for pair in pairs)
+
+    def _on_both(self, what: str, pairs: Iterable[frozenset[str]]) -> None:
+        """Run a command on both nodes of each pair: what one lets through, the other does not."""
+        ends = [(one, other) for pair in pairs for one in pair for other in pair if one != other]
+        all_of([partial(self._towards, what, *end) for end in sorted(ends)], what)
+
+    def _towards(self, what: str, node: str, other: str) -> None:
+        at = self.places()[other]
+        self._do(node, what, host=at.host, port=at.broker_port)
+
+    def _keep(self, tar: tarfile.TarFile, folder: Path) -> None:
+        for member in tar:
+            path = PurePosixPath(member.name)
+            wanted = path.suffix == SEGMENT or path.name == IDENTITY
+            ours = wanted and path.parent.name.startswith(self._prefix)
+            content = tar.extractfile(member) if ours and member.isfile() else None
+            if content is not None:
+                there = folder / path.parent.name / path.name
+                there.parent.mkdir(parents=True, exist_ok=True)
+                with there.open("wb") as file:
+                    while piece := content.read(1 << 20):
+                        file.write(piece)

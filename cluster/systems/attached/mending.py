@@ -1,0 +1,159 @@
+"""Undoes what a dead run left on an attached cluster: cuts, pauses, kills, topics and groups."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cluster.hosts.heal import Healed
+from cluster.nodes import node_id
+from cluster.protocol import ClusterError, Endpoint, UserError
+from cluster.systems.attached.asking import Attached
+from cluster.systems.attached.clean import clean_up
+from cluster.systems.attached.commands import CommandError, Runner
+from cluster.systems.attached.marker import Marker
+from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
+from results.record.attached_file import PREFIX
+from results.record.clock import WaitTimeoutError, wait_until
+
+BACK_LIMIT_S = 60.0
+"""A broker that was started reads its logs before it is registered."""
+
+
+def mend_attached(path: Path, markers: Sequence[Marker]) -> Healed:
+    """Undo what dead runs left on the cluster of a file.
+
+    Every pair of nodes is joined, who stands still goes on, who is gone is started. Then topics and
+    groups of these runs are deleted.
+
+    Args:
+        path: The cluster's file, as the user named it.
+        markers: What the dead runs have there.
+
+    Returns:
+        What was done, and what could not be done.
+
+    Raises:
+        PlanError, UserError: The file cannot be used.
+    """
+    attached = Attached(path)
+    mending = _Mending(attached, _places(attached, markers))
+    mending.join_all()
+    mending.wake_all()
+    if not mending.failed:
+        mending.wait_back()
+    for marker in markers:
+        mending.clean(marker.prefix)
+    mending.look_for_others({marker.prefix for marker in markers})
+    return Healed(done=tuple(mending.done), failed=tuple(mending.failed))
+
+
+class _Mending:
+    def __init__(self, attached: Attached, places: Mapping[str, Endpoint]) -> None:
+        self.done: list[str] = []
+        self.failed: list[str] = []
+        self._attached, self._places = attached, places
+        self._runner = Runner(attached.file, attached.path)
+
+    def join_all(self) -> None:
+        """Join all pairs of nodes; to join what is not cut changes nothing."""
+        joined = False
+        for node, other in self._pairs():
+            at = self._places[other]
+            about = {**self._about(node), "host": at.host, "port": at.broker_port}
+            try:
+                self._runner.do(node_id(node), "join", about)
+                joined = True
+            except CommandError as refused:
+                self.failed.append(str(refused))
+        if joined and not self.failed:
+            self.done.append("joined all nodes of the attached cluster")
+
+    def wake_all(self) -> None:
+        """Have brokers that stand still go on; start those that are gone."""
+        for node in self._places:
+            try:
+                if said := self._woken(node):
+                    self.done.append(said)
+            except (CommandError, WaitTimeoutError) as refused:
+                self.failed.append(str(refused))
+
+    def wait_back(self) -> None:
+        """Wait until all brokers are registered."""
+
+        def are_back() -> bool:
+            with suppress(UserError):
+                return self._attached.endpoints().keys() >= self._places.keys()
+            return False
+
+        try:
+            wait_until(are_back, timeout_s=BACK_LIMIT_S, what="all brokers to be registered")
+        except WaitTimeoutError as late:
+            self.failed.append(str(late))
+
+    def clean(self, prefix: str) -> None:
+        """Delete the topics and groups of a run."""
+        try:
+            self.done += clean_up(self._attached, prefix)
+        except ClusterError as left:
+            self.failed.append(str(left))
+
+    def look_for_others(self, known: set[str]) -> None:
+        """Tell of topics of runs that this store does not know: they may be under way elsewhere."""
+        try:
+            names = [str(topic.name) for topic in self._attached.metadata(None).topics]
+        except UserError as silent:
+            self.failed.append(str(silent))
+            return
+        ours = (name for name in names if name.startswith(PREFIX))
+        others = [name for name in ours if not any(map(name.startswith, known))]
+        if others:
+            self.failed.append(
+                f"{others[0]} is of a run that this store does not know: left alone; name its store"
+                " with --store"
+            )
+
+    def _woken(self, node: str) -> str:
+        broker = node_id(node)
+        if not self._runner.has(broker, "status"):
+            return ""
+        state, pid = self._state(node)
+        if state is PAUSED and self._runner.has(broker, "resume"):
+            self._runner.do(broker, "resume", {**self._about(node), "pid": pid})
+            self._wait_running(node)
+            return f"continued the paused broker of {node}"
+        if state is GONE and self._runner.has(broker, "start"):
+            self._runner.do(broker, "start", self._about(node))
+            self._wait_running(node)
+            return f"started the broker of {node}"
+        return ""
+
+    def _wait_running(self, node: str) -> None:
+        limit_s = self._attached.file.limits.start_s
+        wait_until(
+            lambda: self._state(node)[0] is RUNNING,
+            timeout_s=limit_s,
+            what=f"the broker of {node} to run, as its command `status` says",
+        )
+
+    def _state(self, node: str) -> tuple[str | None, int]:
+        said = self._runner.run(node_id(node), "status", self._about(node))
+        return state_said(node_id(node), said)
+
+    def _about(self, node: str) -> dict[str, object]:
+        at = self._places[node]
+        return {"own_host": at.host, "own_port": at.broker_port}
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        for node in self._places:
+            if self._runner.has(node_id(node), "join"):
+                yield from ((node, other) for other in self._places if other != node)
+
+
+def _places(attached: Attached, markers: Sequence[Marker]) -> dict[str, Endpoint]:
+    """Return where the brokers listen: as dead runs found them, and as they say, if they do."""
+    found: dict[str, Endpoint] = {}
+    for marker in markers:
+        found |= marker.places
+    with suppress(UserError):  # They may be cut off, or dead: that is what is mended here.
+        found |= attached.endpoints()
+    return found

@@ -1,0 +1,219 @@
+"""A cluster that runs already, as a system: `attached:FILE.toml`."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.hosts.choose import HostKind
+from cluster.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS, broker_names, node_id
+from cluster.protocol import Hosts, UserError
+from cluster.systems.attached.asking import ALTER, Attached, Told
+from cluster.systems.attached.cluster import AttachedCluster
+from cluster.systems.attached.contract import budgets_for, played_settings, unread
+from cluster.systems.attached.hosts import AttachedHosts
+from cluster.systems.system import Say
+from results.environment import Told as Environment
+from results.record.attached_file import PREFIX
+from results.record.declared import Declared, Sight
+from results.record.paths import RunPaths
+from results.record.plan import ATTACHED, Plan, plan_from
+from results.record.plan_parts import PlannedFault
+
+MOST_NODES = 9
+_TOPIC = re.compile(rf"(?:{PREFIX}[0-9a-f]{{8}}-)?\blog-(?=\d)")
+"""In a planned fault: a topic of the run, with the prefix of an earlier run or none."""
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "kill": ("status", "kill", "start"),
+    "stop": ("status", "stop", "kill", "start"),
+    "pause": ("status", "pause", "resume", "start"),
+    "cut": ("reach", "cut", "join"),
+}
+"""What a fault is done, undone and witnessed by, by the name of the ability."""
+_NEVER = {
+    "cut-clients": "a cut between us and a node would cut our commands off, too",
+    "one-way": "commands of an attached cluster cut in both directions",
+    "shape": "an attached cluster has no command that makes links bad",
+    "disk": "an attached cluster has no command that fills a disk",
+    "clock": "an attached cluster has no command that shifts a clock",
+    "slow-disk": "an attached cluster has no command that slows a disk down",
+    "files": "the files of an attached cluster are read, and never written",
+    "topics": "topics that come and go have no prefix of the run on an attached cluster",
+    "quorum": "who keeps the metadata of an attached cluster is not known",
+}
+_LEFT_BEHIND = (
+    "Topics and groups were taken away again; what was written to internal topics (commits of"
+    " groups, states of transactions) cannot be taken back."
+)
+
+
+@dataclass(slots=True)
+class AttachedSystem:
+    """Implements `cluster.systems.system.System`.
+
+    Args:
+        plan: Of the run.
+
+    Raises:
+        PlanError, UserError: Its file, or what that refers to, cannot be read.
+    """
+
+    plan: Plan
+    _attached: Attached | None = None
+    _told: Told | None = None
+
+    @property
+    def attached(self) -> Attached:
+        """The cluster, by its file."""
+        if self._attached is None:
+            self._attached = Attached(Path(self.plan.named.path).expanduser().absolute())
+        return self._attached
+
+    def refuse(self, *, keep: bool) -> None:
+        """Refuse stories, settings of brokers, other hosts, and keeping."""
+        plan = self.plan
+        if plan.scenario is not None:
+            raise UserError(
+                f"the story of {plan.scenario.name} needs brokers of its own; take a release, as"
+                " --system kafka:4.3.1"
+            )
+        if plan.hosts not in {"auto", HostKind.ATTACHED}:
+            raise UserError(
+                f"an attached cluster has its own hosts; leave --hosts {plan.hosts} out"
+            )
+        # Those of a plan that was played are what its cluster had then, and are read anew.
+        if plan.prefix is None and (plan.broker or plan.node or plan.features):
+            raise UserError(
+                "the settings of an attached cluster are its owner's; leave --set and [broker] out"
+            )
+        what = {"--keep": keep, "--bug": plan.bug, "--image": plan.image, "disk_mb": plan.disk_mb}
+        if given := [name for name, value in what.items() if value]:
+            raise UserError(f"{given[0]} means nothing to an attached cluster; leave it out")
+
+    def settled(self, say: Say) -> Plan:
+        """Return the plan with the cluster's brokers, settings and budgets, and a new prefix.
+
+        Raises:
+            UserError: The cluster does not answer, or is none that can be played with.
+            PlanError: The plan does not fit it.
+        """
+        told = self._asked()
+        path, file = self.attached.path, self.attached.file
+        ids = sorted(map(node_id, told.endpoints))
+        _refuse_brokers(path, ids, [*file.node])
+        if told.ours:
+            raise UserError(
+                f"the cluster has topics of another run ({told.ours[0]}); wait for its end, or, if"
+                f" it is dead, type: logquake heal {path}"
+            )
+        say(f"cluster {told.cluster_id}: brokers {', '.join(map(str, ids))}")
+        prefix = f"{PREFIX}{secrets.token_hex(4)}-"
+        settings = played_settings(told)
+        changed: dict[str, object] = {
+            "system": f"attached:{path}",
+            "hosts": ATTACHED,
+            "nodes": len(ids),
+            "broker_ids": ids,
+            "prefix": prefix,
+            "min_insync": int(settings.of_all["min.insync.replicas"]),
+            "broker": dict(settings.of_all),
+            "node": {node: dict(own) for node, own in settings.of_single.items()},
+            "budgets": budgets_for(self.plan.budgets, settings).model_dump(),
+        }
+        if file.version is not None:
+            changed["version"] = file.version
+        if self.plan.faults is not None:
+            changed["faults"] = [_of_run(fault, prefix) for fault in self.plan.faults]
+        checked = plan_from(self.plan.model_dump(mode="json", exclude_none=True) | changed)
+        # A copy knows what the user named, and what is a default.
+        return self.plan.model_copy(update={key: getattr(checked, key) for key in changed})
+
+    def prepare(self, say: Say) -> None:
+        """Do nothing: it runs."""
+
+    def declared(self) -> Declared:
+        """Return what may be seen of it, and which faults have no command or no witness."""
+        told = self._asked()
+        sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
+        if self._lacks("status") is None:
+            sees.add(Sight.ENDS)
+        if self._lacks("files") is None:
+            sees.add(Sight.REPLICA_LOGS)
+        lacking = {
+            ability: next(filter(None, map(self._lacks, needs)), "")
+            for ability, needs in _NEEDS.items()
+        }
+        cannot = {ability: why for ability, why in lacking.items() if why}
+        if not told.may(ALTER):
+            why = "the user of the attached cluster may not ALTER it"
+            cannot |= {"elect": why, "reassign": why}
+        return Declared(
+            what=f"the attached cluster {told.cluster_id}"[:200],
+            sees=frozenset(sees),
+            cannot={**_NEVER, **cannot},
+            notes=(*unread(told), _LEFT_BEHIND),
+        )
+
+    def told(self) -> Environment:
+        """Return the cluster's id."""
+        return Environment(brokers={"cluster_id": self._asked().cluster_id})
+
+    def cluster_id(self) -> str:
+        """Return the id that a user types who means this cluster."""
+        return self._asked().cluster_id
+
+    def cuts_by_itself(self, hosts: str) -> bool:  # noqa: ARG002 - the protocol's
+        """No."""
+        return False
+
+    def hosts(self, paths: RunPaths) -> AttachedHosts:
+        """Return its machines."""
+        assert self.plan.prefix is not None, "the plan is not settled"
+        return AttachedHosts(
+            self.attached, broker_names(self.plan), prefix=self.plan.prefix, paths=paths
+        )
+
+    def cluster(self, hosts: Hosts, paths: RunPaths) -> AttachedCluster:  # noqa: ARG002 - the protocol's
+        """Return its brokers, which run."""
+        assert isinstance(hosts, AttachedHosts), "an attached cluster has its own hosts"
+        return AttachedCluster(self.plan, hosts, sees=self.declared().sees)
+
+    def commands(self) -> Mapping[str, str]:
+        """Return none."""
+        return {}
+
+    def _asked(self) -> Told:
+        if self._told is None:
+            self._told = self.attached.told()
+        return self._told
+
+    def _lacks(self, what: str) -> str | None:
+        """Return which node has no command of a kind, in a sentence; None: each has it."""
+        file, path = self.attached.file, self.attached.path
+        for broker_id in sorted(map(node_id, self._asked().endpoints)):
+            if getattr(file.commands(broker_id), what) is None:
+                return f"n{broker_id} has no command `{what}` in {path.name}"
+        return None
+
+
+def _of_run(fault: PlannedFault, prefix: str) -> dict[str, object]:
+    """Return a planned fault with the run's names of topics."""
+    values = fault.model_dump(mode="json", exclude_none=True)
+    named = {key: values[key] for key in ("target", "when") if key in values}
+    return values | {key: _TOPIC.sub(f"{prefix}log-", text) for key, text in named.items()}
+
+
+def _refuse_brokers(path: Path, ids: list[int], named: list[int]) -> None:
+    if missing := sorted({*named} - {*ids}):
+        raise UserError(
+            f"{path}: broker {missing[0]} of [node.{missing[0]}] is not registered; start it, or"
+            " take its table out"
+        )
+    if len(ids) > MOST_NODES:
+        raise UserError(f"the cluster has {len(ids)} brokers; {MOST_NODES} can be played with")
+    if taken := [each for each in ids if 0 <= each - FIRST_CONTROLLER < MOST_CONTROLLERS]:
+        raise UserError(
+            f"broker {taken[0]}: the ids {FIRST_CONTROLLER} to"
+            f" {FIRST_CONTROLLER + MOST_CONTROLLERS - 1} mean controllers here; use another id"
+        )

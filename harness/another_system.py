@@ -1,0 +1,122 @@
+"""The plan of a stored run, played on another system than the run was.
+
+Seed, faults, clients and settings stay as they are stored. What only the old system could mean is
+left out. Settings of brokers go along: Kafka and the reference cluster pass over names that they do
+not know, and a value that they do not take keeps them from starting.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.scenarios.choices import choice_words, refuse_another_story
+from results.record.plan import SIMULATED, Plan, PlanError, plan_from
+from results.record.systems import SystemKind
+
+_OF_THE_OLD = ("version", "broker_ids")
+"""What a system told of itself when the run began."""
+_OF_KAFKA = ("features", "disk_mb", "image")
+"""What is Kafka's, or of nodes that Logquake makes: not of brokers that another program starts."""
+_OF_BROKERS = ("broker", "node")
+"""What a cluster that runs already has as its owner wants it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A plan on another system.
+
+    Attributes:
+        plan: As it will be played.
+        notes: What is otherwise than in the stored run beside the system, in sentences.
+    """
+
+    plan: Plan
+    notes: tuple[str, ...] = ()
+
+
+def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
+    """Return a stored run's plan with another system.
+
+    Args:
+        plan: As it was stored.
+        system: As the user named it.
+        run_id: Of the run, for messages.
+
+    Raises:
+        PlanError: There is no such system, or the plan cannot be played on it.
+    """
+    values = without_prefix(plan.model_dump(mode="json", exclude_none=True))
+    new = plan_from({"system": system})
+    gone = [*_OF_THE_OLD]
+    if not new.is_reference:
+        gone.append("bug")
+    if new.named.is_strange:
+        gone += _OF_KAFKA
+    if new.named.kind is SystemKind.ATTACHED:
+        gone += _OF_BROKERS
+    left_out = [key for key in gone if values.pop(key, None) and key not in _OF_THE_OLD]
+    notes = [f"{key} of the stored plan is left out: it is nothing of {system}" for key in left_out]
+    if _other_hosts(plan, new):
+        values["hosts"] = "auto"
+        notes.append(f"hosts {plan.hosts} of the stored plan are not for {system}: auto")
+    if plan.mode != new.mode and not new.named.is_strange:
+        notes.append(_other_mode(plan, new, run_id))
+    played = plan_from({**values, "system": system})
+    _refuse_another_story(played, run_id)
+    return Moved(plan=played, notes=tuple(notes))
+
+
+def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan's values with topics called as everywhere, not as on an attached cluster.
+
+    There topics have a prefix of the run's, and faults name them with it.
+    """
+    prefix = values.get("prefix")
+    if not prefix:
+        return values
+    plain = {key: value for key, value in values.items() if key != "prefix"}
+    plain["faults"] = [
+        {key: each.replace(prefix, "") if isinstance(each, str) else each
+         for key, each in fault.items()}
+        for fault in values.get("faults") or ()
+    ]  # fmt: skip
+    if values.get("faults") is None:
+        del plain["faults"]  # Dealt from the seed.
+    return plain
+
+
+def _other_hosts(old: Plan, new: Plan) -> bool:
+    """Tell whether the new system's brokers cannot be where the old ones were."""
+    if old.hosts == "auto":
+        return False
+    attached = SystemKind.ATTACHED in {old.named.kind, new.named.kind}
+    return attached or (old.hosts == SIMULATED and not new.is_reference)
+
+
+def _other_mode(old: Plan, new: Plan, run_id: str) -> str:
+    sentence = f"{run_id} was played in the mode {old.mode}, {new.system} is in the mode {new.mode}"
+    if new.named.mode is not None:
+        return sentence
+    same = f"{new.system}:{old.mode}"
+    try:
+        plan_from({"system": same})
+    except PlanError:  # No version has all modes.
+        return sentence
+    return f"{sentence}; for the same one, add it: {same}"
+
+
+def _refuse_another_story(plan: Plan, run_id: str) -> None:
+    """Refuse a story that is told otherwise there.
+
+    Raises:
+        PlanError: It is, with the command that tells it there.
+    """
+    if plan.scenario is None:
+        return
+    try:
+        refuse_another_story(plan)
+    except PlanError as otherwise:
+        words = " ".join((plan.scenario.name, *choice_words(plan.scenario.choices)))
+        raise PlanError(
+            f"the story of {run_id} is told otherwise on {plan.system}; play it by its name:"
+            f" logquake repro {words} --system {plan.system}"
+        ) from otherwise

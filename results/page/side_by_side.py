@@ -1,0 +1,150 @@
+"""The page of several systems side by side: the same plan, a row a seed, a column a system.
+
+One file, no script, nothing from elsewhere. It is made from the verdicts of the runs, and links to
+their pages.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from results.engine import template_engine
+from results.record.atomic import StoreError, write_atomically
+from results.record.paths import RunPaths
+from results.record.terms import AnomalyClass
+from results.record.verdict import Verdict
+from results.repeats import RANGE, Rate
+from results.signature import deciding_anomalies
+from results.verdict_json import read_verdict
+from results.wording.headline import Headline, counting, headline, ranked_anomalies
+from results.wording.naming import names_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What was played on a system with a seed.
+
+    Attributes:
+        paths: The run; None: there is none.
+        differs: What was otherwise than wanted, in sentences; none: it came out the same way.
+        counts: Whether it counts; one that Ctrl-C ended does not.
+    """
+
+    paths: RunPaths | None
+    differs: tuple[str, ...] = ()
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A system, and what was played on it, in the order of the seeds; it may end early."""
+
+    system: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What stands on the page.
+
+    Attributes:
+        what: The stored run, or the scenario, that was played.
+        wanted: What coming out the same way means, in a few words.
+        seeds: A row each.
+        columns: A system each.
+        notes: What else is to be said, in sentences.
+    """
+
+    what: str
+    wanted: str
+    seeds: tuple[int, ...]
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
+    """A run, as the page shows it."""
+
+    run: Run
+    verdict: Verdict | None
+    head: Headline
+    href: str
+
+    def names(self, sentence: str) -> str:
+        """Return a sentence with ops and values by their names."""
+        return names_of(self.run.paths)(sentence) if self.run.paths else sentence
+
+    @property
+    def anomalies(self) -> list[tuple[str, int]]:
+        """The system's anomalies that are not allowed, with counts; those that weigh most first."""
+        if self.verdict is None:
+            return []
+        return [
+            (name, counting(each))
+            for name, each in ranked_anomalies(self.verdict)
+            if counting(each) and each.anomaly_class is not AnomalyClass.HARNESS
+        ]
+
+
+def write_side_by_side(comparison: Comparison, page: Path) -> Path:
+    """Write the page.
+
+    Args:
+        comparison: What stands on it.
+        page: The file; links to the runs' pages start in its folder.
+
+    Returns:
+        The same.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    base = page.absolute().parent
+    columns = [[_cell(run, base) for run in column.runs] for column in comparison.columns]
+    context = {
+        "told": comparison,
+        "rates": _rates(columns),
+        "rows": [
+            (seed, [cells[at] if at < len(cells) else None for cells in columns])
+            for at, seed in enumerate(comparison.seeds)
+        ],
+        "range": RANGE,
+    }
+    write_atomically(page, template_engine().get_template("side_by_side.html").render(context))
+    return page
+
+
+def _cell(run: Run, base: Path) -> _Cell:
+    verdict = None
+    if run.paths is not None:
+        try:
+            verdict = read_verdict(run.paths.verdict)
+        except StoreError:
+            verdict = None
+    return _Cell(run=run, verdict=verdict, head=headline(verdict), href=_href(run.paths, base))
+
+
+def _href(paths: RunPaths | None, base: Path) -> str:
+    if paths is None or not paths.report.is_file():
+        return ""
+    return quote(f"./{os.path.relpath(paths.report.absolute(), base)}")
+
+
+def _rates(columns: Sequence[Sequence[_Cell]]) -> list[tuple[str, list[Rate]]]:
+    """Return how often each system came out the same way, and had each anomaly."""
+    counted = [[cell for cell in cells if cell.run.counts] for cells in columns]
+    same = [Rate(times=sum(not each.run.differs for each in c), of=len(c)) for c in counted]
+    broken = [
+        [deciding_anomalies(e.verdict).keys() if e.verdict else set() for e in c] for c in counted
+    ]
+    names = dict.fromkeys(name for cells in broken for each in cells for name in each)
+    return [
+        ("came out the same way", same),
+        *(
+            (name, [Rate(times=sum(name in each for each in c), of=len(c)) for c in broken])
+            for name in names
+        ),
+    ]

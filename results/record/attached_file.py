@@ -1,0 +1,180 @@
+"""The file of an attached cluster: where it is, who we are there, and which commands are allowed.
+
+`docs/systems/attached.toml` is one. It runs commands as the user, so it is read only if nobody else
+may write it. It holds no secret itself: a value `env:NAME` or `file:PATH` says where one is, and
+`clients` names a table of the user's own settings (`results.record.own`).
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from results.record.hidden import is_secret
+from results.record.own import own_settings, tables_of, value_of
+from results.record.plan import Plan, PlanError
+from results.record.systems import SystemKind
+
+PREFIX = "logquake-"
+"""Names of all topics, groups and transactional ids on attached clusters begin so."""
+_ADDRESS = re.compile(r"[A-Za-z0-9._:-]+:\d{1,5}")
+_SECURES = re.compile(r"security\.protocol|(ssl|sasl|enable\.ssl)\.[a-z0-9.]+")
+_PUBLIC = re.compile(r"sasl\.username|ssl\.(ca|certificate)\.pem|.*\.location")
+
+
+def _words(value: object) -> object:
+    """Return the words of a command that is one text."""
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(each.strip() for each in value.split(","))
+    return value
+
+
+Argv = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
+
+
+class Commands(BaseModel):
+    """What the user allows to be run for a node; None: nothing.
+
+    In each word these stand for something: `{node}` and `{id}` the node's name and broker id,
+    `{own_host}` and `{own_port}` where it listens, `{pid}` the process that `status` named last,
+    `{host}` and `{port}` the other node of `cut`, `join` and `reach`, `{prefix}` what the names of
+    the run's topics begin with.
+
+    Attributes:
+        kill: Ends the broker without warning (SIGKILL).
+        start: Starts it; ends itself.
+        stop: Has it end in order (SIGTERM).
+        pause, resume: SIGSTOP, SIGCONT.
+        cut, join: Lets nothing through between the node and `{host}`, in either direction; undoes
+            that. To join what is not cut is no failure.
+        files: Prints a tar of the folder of its logs.
+        status: Prints `running PID`, `paused PID` or `gone`; or as `ps -o stat=,pid=` does.
+        reach: Ends with 0 if the node can connect to `{host}` `{port}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kill: Argv | None = None
+    start: Argv | None = None
+    stop: Argv | None = None
+    pause: Argv | None = None
+    resume: Argv | None = None
+    cut: Argv | None = None
+    join: Argv | None = None
+    files: Argv | None = None
+    status: Argv | None = None
+    reach: Argv | None = None
+
+
+class Limits(BaseModel):
+    """How long commands may take, in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command_s: float = Field(default=15, gt=0, le=600)
+    start_s: float = Field(default=60, gt=0, le=600)
+    """Of `start` and `stop`."""
+    files_s: float = Field(default=300, gt=0, le=3600)
+
+
+class AttachedFile(BaseModel):
+    """A file of an attached cluster.
+
+    Attributes:
+        bootstrap: `host:port` of some brokers.
+        test_cluster: Whether its owner says that it may be shaken, without being asked.
+        version: Of its Kafka, if that is to be told.
+        security: Settings of clients, librdkafka's; `clients` names a table of the user's own.
+        limits: Of commands.
+        nodes: Commands of all nodes.
+        node: Commands of single nodes, by broker id, over those of all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bootstrap: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+    test_cluster: bool = False
+    version: str | None = Field(default=None, pattern=r"^\d[0-9A-Za-z.-]{0,60}$")
+    security: dict[str, str] = Field(default_factory=dict)
+    limits: Limits = Limits()
+    nodes: Commands = Commands()
+    node: dict[int, Commands] = Field(default_factory=dict)
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [each for each in value if not _ADDRESS.fullmatch(each)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no host:port")
+        return value
+
+    @field_validator("security")
+    @classmethod
+    def _only_secures(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, told in value.items():
+            if key != "clients" and not _SECURES.fullmatch(key):
+                raise ValueError(f"{key} is no setting of security; put it into [client]")
+            refers = told.partition(":")[0] in {"env", "file"}
+            if is_secret(key) and not _PUBLIC.fullmatch(key) and not refers:
+                raise ValueError(f"{key} must not stand here; write env:NAME or file:PATH")
+        return value
+
+    def commands(self, broker_id: int) -> Commands:
+        """Return what is allowed for a broker."""
+        own = self.node.get(broker_id, Commands()).model_dump(exclude_none=True)
+        return self.nodes.model_copy(update=own)
+
+
+def load_attached(path: Path) -> AttachedFile:
+    """Read the file of an attached cluster.
+
+    Raises:
+        PlanError: It is not there, others may write it, or something in it cannot be; one sentence
+            without a value of `[security]`.
+    """
+    values = tables_of(path)
+    if not values:
+        raise PlanError(f"{path} is not there, or empty; docs/systems/attached.toml is an example")
+    try:
+        return AttachedFile.model_validate(values)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        message = first["msg"].removeprefix("Value error, ")
+        raise PlanError(f"{path}: {where}: {message[:1].lower()}{message[1:]}") from None
+
+
+def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
+    """Return librdkafka's settings of security, secrets put in.
+
+    Raises:
+        PlanError: What a setting refers to is not there.
+    """
+    told = dict(file.security)
+    named = told.pop("clients", None)
+    own = own_settings(named) if named else {}
+    here = {key: _at_hand(path, key, value_of(path, key, each)) for key, each in told.items()}
+    return {**own, **here}
+
+
+def _at_hand(path: Path, key: str, value: str) -> str:
+    return str(path.parent / Path(value).expanduser()) if key.endswith(".location") else value
+
+
+def security_of_clients(plan: Plan) -> Mapping[str, str]:
+    """Return what clients of a run need to be let in; nothing unless its cluster is attached.
+
+    Raises:
+        PlanError: The cluster's file cannot be read.
+    """
+    if plan.named.kind is not SystemKind.ATTACHED:
+        return {}
+    path = Path(plan.named.path)
+    return security_of(load_attached(path), path)

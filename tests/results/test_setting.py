@@ -1,0 +1,31 @@
+"""The rows of a page that say on what a run ran."""
+
+from results.page.setting import setting_rows
+
+DIGEST = "0123456789abcdef" * 4
+PLAN = {"system": "kafka:/home/me/kafka", "nodes": 3}
+
+
+def rows(brokers: object) -> dict[str, str]:
+    return dict(setting_rows(PLAN, {"brokers": brokers}, night=None))
+
+
+def test_a_build_of_the_users_is_told_by_version_commit_and_hashes() -> None:
+    found = rows({"version": "4.4.0-SNAPSHOT", "commit": "abc123", "jars": {"my.jar": DIGEST}})
+    assert found["system"] == "kafka:/home/me/kafka"
+    assert found["version"] == "4.4.0-SNAPSHOT (commit abc123)"
+    assert found["own jars (SHA-256)"] == "my.jar 0123456789ab"
+    assert rows({"version": "4.3.1", "jars": {"my.jar": DIGEST}})["version"] == "4.3.1"
+
+
+def test_of_many_jars_the_first_are_named() -> None:
+    found = rows({"version": "4.3.1", "jars": {f"{each}.jar": DIGEST for each in range(50)}})
+    told = found["own jars (SHA-256)"]
+    assert told.startswith("0.jar 0123456789ab; 1.jar ")
+    assert told.endswith("; 47 more in environment.json")
+
+
+def test_of_a_release_and_of_what_is_no_table_nothing_is_told_beside_the_system() -> None:
+    for brokers in ({"version": "4.3.1"}, {}, None, "4.3.1", ["jars"]):
+        assert not {"version", "own jars (SHA-256)"} & rows(brokers).keys()
+    assert "own jars (SHA-256)" not in rows({"version": "4.3.1", "jars": "x"})

@@ -1,0 +1,185 @@
+"""What the file of a command may say, and what is refused of it, and of a plan because of it."""
+
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from cluster.protocol import Ability, UserError
+from cluster.systems.command import CommandPrograms, CommandSystem
+from cluster.systems.command_file import CommandFile, filled, load_command
+from cluster.systems.system import why_not
+from results.record.declared import Sight
+from results.record.plan import Plan, plan_from
+from tests.systems.by_template import ROOT, reference_file
+
+LEAST = {"what": "a broker", "argv": ["sh"]}
+
+
+def written(folder: Path, **said: object) -> Path:
+    file = folder / "broker.toml"
+    file.write_text(tomli_w.dumps({**LEAST, **said}), encoding="utf-8")
+    return file
+
+
+def system(file: Path, **plan: object) -> CommandSystem:
+    return CommandSystem(plan_from({"system": f"command:{file}", **plan}))
+
+
+def test_of_a_file_that_says_little_nothing_is_promised(tmp_path: Path) -> None:
+    declared = system(written(tmp_path)).declared()
+    assert declared.sees == {Sight.ENDS}, "that a process ended we see ourselves"
+    cannot = why_not(declared)
+    assert "survives_kill" in cannot[Ability.KILL]
+    assert "survives_kill" in cannot[Ability.STOP]
+    assert cannot.keys() >= {Ability.FILES, Ability.QUORUM, Ability.TIME}
+    assert cannot.keys().isdisjoint({Ability.PAUSE, Ability.CUT, Ability.APART})
+
+
+def test_what_it_promises_is_taken_at_its_word(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        survives_kill=True,
+        one_process=True,
+        sees=["leader-epochs"],
+        cannot={"pause": "it has a watchdog"},
+        notes=["Its clock is a sundial."],
+    )
+    declared = system(file).declared()
+    assert declared.sees == {Sight.ENDS, Sight.LEADER_EPOCHS}
+    cannot = why_not(declared)
+    assert cannot[Ability.PAUSE] == "it has a watchdog"
+    assert cannot[Ability.APART] == "one process plays all brokers"
+    assert Ability.KILL not in cannot
+    assert declared.notes == ("Its clock is a sundial.",)
+
+
+def test_alone_a_broker_is_apart_from_all_others(tmp_path: Path) -> None:
+    alone = system(written(tmp_path, one_process=True, brokers=1))
+    settled = CommandSystem(alone.settled(print))
+    assert Ability.APART not in why_not(settled.declared())
+
+
+def test_names_stand_for_what_differs_from_node_to_node() -> None:
+    assert filled("tcp://{host}:{port} {{}}", {"host": "h", "port": "1"}) == "tcp://h:1 {}"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"argv": []}, "argv"),
+        ({"argv": ["sh", "{prot}"]}, r"\{prot\} in '\{prot\}' is none of id, node, host"),
+        ({"argv": ["sh", "{port!r}"]}, r"\{port!r\} in"),
+        ({"argv": ["sh", "{port.real}"]}, r"\{port.real\} in"),
+        ({"argv": ["sh", "{"]}, "a brace is written twice"),
+        ({"environment": {"A": "{b}"}}, r"\{b\} in"),
+        ({"files": {"../x": ""}}, "lies outside of a node's folder"),
+        ({"files": {"/etc/x": ""}}, "lies outside of a node's folder"),
+        ({"cannot": {"fly": "no wings"}}, "'fly' is none of cut"),
+        ({"sees": ["everything"]}, "sees"),
+        ({"lacks": ["acks"]}, "lacks"),
+        ({"first_id": 100}, "Logquake's own for controllers"),
+        ({"colour": "red"}, "a key 'colour' that Logquake does not know"),
+        ({"what": ""}, "what"),
+    ],
+)
+def test_what_nobody_understands_is_refused(
+    tmp_path: Path, said: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        load_command(written(tmp_path, **said))
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        load_command(tmp_path / "absent.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("= 1", encoding="utf-8")
+    with pytest.raises(UserError, match="is not TOML"):
+        load_command(broken)
+    broken.write_text('what = "x"', encoding="utf-8")
+    with pytest.raises(UserError, match="argv is missing"):
+        load_command(broken)
+
+
+def test_a_program_that_is_not_there_is_told_with_the_remedy(tmp_path: Path) -> None:
+    absent = system(written(tmp_path, argv=["./bin/absent"], install="make bin/absent"))
+    with pytest.raises(UserError, match=r"bin/absent.* is not there; type: make bin/absent"):
+        absent.prepare(print)
+    with pytest.raises(UserError, match="is not in PATH"):
+        system(written(tmp_path, argv=["surely-no-such-program"])).prepare(print)
+
+
+def test_a_relative_program_lies_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "own").touch()
+    programs = CommandPrograms(load_command(written(tmp_path, argv=["./own"])), tmp_path)
+    assert programs.program("./own") == tmp_path / "own"
+    assert programs.program("sh").is_absolute()
+
+
+def test_a_plan_gets_the_ids_and_the_number_of_brokers(tmp_path: Path) -> None:
+    file = written(tmp_path, first_id=111, brokers=1)
+    plan = system(file).settled(print)
+    assert (plan.nodes, plan.replication, plan.min_insync) == (1, 1, 1)
+    assert plan.broker_ids == (111,)
+    assert plan.system == f"command:{file}"
+    again = CommandSystem(plan).settled(print)
+    assert again == plan, "a stored plan is as it was"
+
+
+def test_ids_follow_the_first(tmp_path: Path) -> None:
+    plan = system(written(tmp_path, first_id=0), nodes=5).settled(print)
+    assert plan.broker_ids == (0, 1, 2, 3, 4)
+    assert plan.replication == 3
+
+
+@pytest.mark.parametrize(("key", "words"), [("nodes", "nodes are 3"), ("replication", "is 3")])
+def test_brokers_that_there_are_not_are_refused(tmp_path: Path, key: str, words: str) -> None:
+    with pytest.raises(UserError, match=f"played by 1 broker.*{words}; leave it out"):
+        system(written(tmp_path, brokers=1), **{key: 3}).settled(print)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "plan", "words"),
+    [
+        ("groups", {"workload": "groups"}, "take --workload log"),
+        ("transactions", {"workload": "txn"}, "take --workload log"),
+        ("idempotence", {}, "add --no-idempotence"),
+    ],
+)
+def test_what_it_lacks_is_not_asked_of_it(
+    tmp_path: Path, lacks: str, plan: dict[str, object], words: str
+) -> None:
+    file = written(tmp_path, lacks=[lacks])
+    with pytest.raises(UserError, match=f"a broker has no {lacks}.*{words}"):
+        system(file, **plan).refuse(keep=False)
+    system(file, workload="log", idempotence=False).refuse(keep=False)
+
+
+def test_it_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="leave --keep out"):
+        system(written(tmp_path)).refuse(keep=True)
+
+
+def test_the_record_has_the_hashes_of_file_and_programs(tmp_path: Path) -> None:
+    told = system(reference_file(tmp_path)).told().brokers
+    assert told["version"] == "the reference cluster, by a file"
+    programs = told["programs"]
+    assert isinstance(programs, dict)
+    assert all(len(each) == 64 for each in (told["file"], *programs.values()))
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "docs/systems").glob("*.toml")), ids=lambda it: it.stem
+)
+def test_files_that_ship_can_be_read(file: Path) -> None:
+    shipped = load_command(file)
+    assert shipped.survives_kill, "or no kill would be dealt"
+    assert shipped.install
+    assert CommandSystem(Plan(system=f"command:{file}")).declared().what == shipped.what
+
+
+def test_every_key_has_a_line_in_the_page() -> None:
+    page = (ROOT / "docs/systems/README.md").read_text(encoding="utf-8")
+    missing = [key for key in CommandFile.model_fields if f"`{key}`" not in page]
+    assert missing == []
