@@ -124,6 +124,7 @@ KNOW_KAFKA = {
     "cluster/hosts/ssh/paths.py": "paths stand in settings, which Java escapes",
     "harness/keep.py": "a kept cluster hands its ZooKeeper's address on",
     "results/record/plan.py": "who keeps the metadata is a part of a plan",
+    "results/record/systems.py": "the names of systems, and which versions have which modes",
     "results/record/terms.py": "the words of the record, Kafka's modes and files among them",
     "results/record/tuning.py": "the settings of brokers that a plan may hold",
 }

@@ -41,6 +41,7 @@ def wait(what: str, until: Callable[[], object]) -> None:
     wait_until(until, timeout_s=30, what=what)
 
 
+@pytest.mark.night
 def test_each_broker_is_a_process_of_its_own(tmp_path: Path) -> None:
     plan = settled(reference_file(tmp_path), nodes=3)
     with started(plan, tmp_path / "run") as cluster:

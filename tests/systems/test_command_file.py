@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from cluster.protocol import Ability, UserError
+from cluster.kafka.programs import Seat
+from cluster.protocol import Ability, Endpoint, UserError
 from cluster.systems.command import CommandPrograms, CommandSystem
 from cluster.systems.command_file import CommandFile, filled, load_command
 from cluster.systems.system import why_not
@@ -13,6 +14,7 @@ from results.record.declared import Sight
 from results.record.plan import Plan, plan_from
 from tests.systems.by_template import ROOT, reference_file
 
+SHIPPED = [ROOT / "docs/systems/kfake.toml", ROOT / "docs/systems/tansu.toml"]
 LEAST = {"what": "a broker", "argv": ["sh"]}
 
 
@@ -117,6 +119,37 @@ def test_a_relative_program_lies_beside_the_file(tmp_path: Path) -> None:
     assert programs.program("sh").is_absolute()
 
 
+def test_templates_are_filled_for_each_node(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        argv=["sh", "-c", "{id} {node} {host}:{port} {inner_port} {ids} {bootstrap}", "{here}"],
+        environment={"PEERS": "{peers} {inner_peers}"},
+        files={"conf/a.json": '{{"dir": "{data}"}}'},
+    )
+    programs = CommandPrograms(load_command(file), tmp_path)
+    ports = {"n1": 9092, "n2": 9094}
+    seat = Seat(
+        plan=Plan(),
+        node="n2",
+        folder=tmp_path,
+        endpoints={
+            node: Endpoint(host=f"host-{node}", broker_port=port, controller_port=0)
+            for node, port in ports.items()
+        },
+        inner_ports={node: port + 1 for node, port in ports.items()},
+    )
+    argv = programs.argv(seat, lambda: None)
+    assert argv[1:] == [
+        "-c",
+        "2 n2 host-n2:9094 9095 1,2 host-n1:9092,host-n2:9094",
+        str(tmp_path),
+    ]
+    assert programs.environment(seat) == {"PEERS": "1@host-n1:9092 1@host-n1:9093"}
+    programs.configure(seat)
+    assert (tmp_path / "conf/a.json").read_text() == f'{{"dir": "{tmp_path}/data"}}'
+    assert (tmp_path / "data").is_dir()
+
+
 def test_a_plan_gets_the_ids_and_the_number_of_brokers(tmp_path: Path) -> None:
     file = written(tmp_path, first_id=111, brokers=1)
     plan = system(file).settled(print)
@@ -169,9 +202,7 @@ def test_the_record_has_the_hashes_of_file_and_programs(tmp_path: Path) -> None:
     assert all(len(each) == 64 for each in (told["file"], *programs.values()))
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "docs/systems").glob("*.toml")), ids=lambda it: it.stem
-)
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda it: it.stem)
 def test_files_that_ship_can_be_read(file: Path) -> None:
     shipped = load_command(file)
     assert shipped.survives_kill, "or no kill would be dealt"

@@ -20,11 +20,12 @@ LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 400
 PLAN = """
 rate = 60
-concurrency = 6
+concurrency = 4
+workers = 1
 topics = 1
-partitions = 3
+partitions = 2
 warmup_s = 1
-time_limit_s = 9
+time_limit_s = 8
 seed = 3
 [minimums]
 ok_sends = 50
