@@ -18,9 +18,13 @@ PLANS: Mapping[str, tuple[str, ...]] = {
     "hasty": ("--nemesis-interval", "2", "--time-limit", "40"),
     "leadership": ("--nemesis", "leadership,kill", "--time-limit", "60"),
     "quorum": ("--nemesis", "leadership,partition", "--time-limit", "60"),
+    "controllers": ("--nemesis", "leadership,pause,kill", "--time-limit", "60"),
 }
-"""What `logquake run` is given, beside the system and the seed: by name, for whole areas."""
-MODES: Mapping[str, str] = {"quorum": ":controllers"}
+"""What `logquake run` is given, beside the system and the seed: by name, for whole areas.
+
+Cuts are dealt to brokers, so only brokers that are controllers as well are cut off from the quorum.
+"""
+MODES: Mapping[str, str] = {"controllers": ":controllers"}
 """Of a plan: who keeps the metadata, where that is not as usual."""
 
 

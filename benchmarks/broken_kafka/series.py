@@ -25,7 +25,8 @@ from results.wording.headline import decisive
 RESULTS = ROOT / "docs" / "night" / "broken-kafka.jsonl"
 UNPATCHED = "unpatched"
 CONTROLS: Sequence[str] = (
-    "log", "txn", "groups", "hasty", "leadership", "quorum", "log", "txn", "groups", "log",
+    "log", "txn", "groups", "hasty", "leadership", "quorum", "controllers", "log", "txn",
+    "groups",
 )  # fmt: skip
 """The plans of Kafka 4.3.1 as it is, for the seeds 1 to 10."""
 NONE = "none"
