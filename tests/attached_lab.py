@@ -6,6 +6,7 @@ topic with records. `FOLDER/node N VERB` is what an operator's commands would be
 file that allows them.
 """
 
+import importlib
 import json
 import os
 import shutil
@@ -15,23 +16,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cluster.java import brokers_java
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.storage import java_argv
 from results.record.clock import wait_until
+
+admins: Any = importlib.import_module("confluent_kafka.admin")
+"""Its stubs export nothing by name."""
 
 NODES = (1, 2, 3)
 PORT, CONTROLLER_PORT = 19_193, 19_194
@@ -179,10 +174,10 @@ class Lab:
         self._make_nodes()
         for n in NODES:
             self.node(n, "start")
-        admin = AdminClient(self.owners())
+        admin = admins.AdminClient(self.owners())
         wait_until(lambda: self._serves(admin), timeout_s=READY_S, what="the lab's brokers")
         self._grant(admin)
-        new = NewTopic(FOREIGN, 2, 3)
+        new = admins.NewTopic(FOREIGN, 2, 3)
         admin.create_topics([new])[FOREIGN].result(20)
         producer = Producer(self.owners(acks="all"))
         for number in range(FOREIGN_RECORDS):
@@ -198,11 +193,11 @@ class Lab:
 
     def belongings(self) -> dict[str, object]:
         """Return topics, groups, ACLs, rules, and the bytes of the foreign topic, to compare."""
-        admin = AdminClient(self.owners())
+        admin = admins.AdminClient(self.owners())
         acls = admin.describe_acls(
-            AclBindingFilter(
-                ResourceType.ANY, None, ResourcePatternType.ANY, None, None,
-                AclOperation.ANY, AclPermissionType.ANY,
+            admins.AclBindingFilter(
+                admins.ResourceType.ANY, None, admins.ResourcePatternType.ANY, None, None,
+                admins.AclOperation.ANY, admins.AclPermissionType.ANY,
             )
         ).result(20)  # fmt: skip
         topics = admin.list_topics(timeout=20).topics
@@ -235,15 +230,17 @@ class Lab:
             self.owners(**{"group.id": "owner", "auto.offset.reset": "earliest"})
             | {"enable.auto.commit": "false"}
         )
-        from confluent_kafka import TopicPartition  # noqa: PLC0415 - here only
-
         reader.assign([TopicPartition(FOREIGN, part, 0) for part in (0, 1)])
         found: list[tuple[int, int, bytes]] = []
 
         def read() -> bool:
             for each in reader.consume(1000, 0.5):
                 assert each.error() is None
-                found.append((each.partition(), each.offset(), each.value()))
+                part, offset, value = each.partition(), each.offset(), each.value()
+                assert part is not None
+                assert offset is not None
+                assert value is not None
+                found.append((part, offset, value))
             return len(found) >= FOREIGN_RECORDS
 
         wait_until(read, timeout_s=30, what="the owner's records")
@@ -253,7 +250,7 @@ class Lab:
     def _data(self, n: int) -> Path:
         return self.folder / f"n{n}" / "data"
 
-    def _serves(self, admin: AdminClient) -> bool:
+    def _serves(self, admin: admins.AdminClient) -> bool:
         gone = [n for n in NODES if self.node(n, "status") == "gone"]
         assert not gone, (self.folder / f"n{gone[0]}" / "out").read_text()[-2000:]
         try:
@@ -339,23 +336,23 @@ class Lab:
             for path in (folder, *folder.rglob("*")):
                 os.chown(path, USER_ID, USER_ID)
 
-    def _grant(self, admin: AdminClient) -> None:
-        prefixed = ((ResourceType.TOPIC, "logquake-"), (ResourceType.GROUP, "logquake-"),
-                    (ResourceType.TRANSACTIONAL_ID, "logquake-"))  # fmt: skip
+    def _grant(self, admin: admins.AdminClient) -> None:
+        prefixed = ((admins.ResourceType.TOPIC, "logquake-"), (admins.ResourceType.GROUP, "logquake-"),
+                    (admins.ResourceType.TRANSACTIONAL_ID, "logquake-"))  # fmt: skip
         grants = [
-            AclBinding(kind, name, ResourcePatternType.PREFIXED, "User:logquake", "*",
-                       AclOperation.ALL, AclPermissionType.ALLOW)
+            admins.AclBinding(kind, name, admins.ResourcePatternType.PREFIXED, "User:logquake", "*",
+                       admins.AclOperation.ALL, admins.AclPermissionType.ALLOW)
             for kind, name in prefixed
         ]  # fmt: skip
         grants += [
-            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL,
-                       "User:logquake", "*", operation, AclPermissionType.ALLOW)
-            for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS,
-                              AclOperation.IDEMPOTENT_WRITE, AclOperation.ALTER)
+            admins.AclBinding(admins.ResourceType.BROKER, "kafka-cluster", admins.ResourcePatternType.LITERAL,
+                       "User:logquake", "*", operation, admins.AclPermissionType.ALLOW)
+            for operation in (admins.AclOperation.DESCRIBE, admins.AclOperation.DESCRIBE_CONFIGS,
+                              admins.AclOperation.IDEMPOTENT_WRITE, admins.AclOperation.ALTER)
         ]  # fmt: skip
         grants.append(
-            AclBinding(ResourceType.TOPIC, FOREIGN, ResourcePatternType.LITERAL, "User:owner", "*",
-                       AclOperation.ALL, AclPermissionType.ALLOW)
+            admins.AclBinding(admins.ResourceType.TOPIC, FOREIGN, admins.ResourcePatternType.LITERAL, "User:owner", "*",
+                       admins.AclOperation.ALL, admins.AclPermissionType.ALLOW)
         )  # fmt: skip
         for done in admin.create_acls(grants).values():
             done.result(20)

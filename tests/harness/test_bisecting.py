@@ -102,7 +102,8 @@ def test_a_failure_is_what_weighs_most_and_symptoms_are_no_part_of_it() -> None:
     assert failure_of(verdict, Plan(), run_id=RUN) == LOST
     both = verdict_of(Validity.INVALID, "lost-write", "high-watermark-ahead")
     found = failure_of(both, Plan(), run_id=RUN)
-    assert (found.kinds, found.beside) == ({"lost-write"}, {"high-watermark-ahead"})
+    assert found.kinds == {"lost-write"}
+    assert found.beside == {"high-watermark-ahead"}
 
 
 @pytest.mark.parametrize("valid", [Validity.VALID, Validity.UNKNOWN])
