@@ -337,23 +337,51 @@ class Lab:
                 os.chown(path, USER_ID, USER_ID)
 
     def _grant(self, admin: admins.AdminClient) -> None:
-        prefixed = ((admins.ResourceType.TOPIC, "logquake-"), (admins.ResourceType.GROUP, "logquake-"),
-                    (admins.ResourceType.TRANSACTIONAL_ID, "logquake-"))  # fmt: skip
+        prefixed = (
+            (admins.ResourceType.TOPIC, "logquake-"),
+            (admins.ResourceType.GROUP, "logquake-"),
+            (admins.ResourceType.TRANSACTIONAL_ID, "logquake-"),
+        )
         grants = [
-            admins.AclBinding(kind, name, admins.ResourcePatternType.PREFIXED, "User:logquake", "*",
-                       admins.AclOperation.ALL, admins.AclPermissionType.ALLOW)
+            admins.AclBinding(
+                kind,
+                name,
+                admins.ResourcePatternType.PREFIXED,
+                "User:logquake",
+                "*",
+                admins.AclOperation.ALL,
+                admins.AclPermissionType.ALLOW,
+            )
             for kind, name in prefixed
-        ]  # fmt: skip
+        ]
         grants += [
-            admins.AclBinding(admins.ResourceType.BROKER, "kafka-cluster", admins.ResourcePatternType.LITERAL,
-                       "User:logquake", "*", operation, admins.AclPermissionType.ALLOW)
-            for operation in (admins.AclOperation.DESCRIBE, admins.AclOperation.DESCRIBE_CONFIGS,
-                              admins.AclOperation.IDEMPOTENT_WRITE, admins.AclOperation.ALTER)
-        ]  # fmt: skip
+            admins.AclBinding(
+                admins.ResourceType.BROKER,
+                "kafka-cluster",
+                admins.ResourcePatternType.LITERAL,
+                "User:logquake",
+                "*",
+                operation,
+                admins.AclPermissionType.ALLOW,
+            )
+            for operation in (
+                admins.AclOperation.DESCRIBE,
+                admins.AclOperation.DESCRIBE_CONFIGS,
+                admins.AclOperation.IDEMPOTENT_WRITE,
+                admins.AclOperation.ALTER,
+            )
+        ]
         grants.append(
-            admins.AclBinding(admins.ResourceType.TOPIC, FOREIGN, admins.ResourcePatternType.LITERAL, "User:owner", "*",
-                       admins.AclOperation.ALL, admins.AclPermissionType.ALLOW)
-        )  # fmt: skip
+            admins.AclBinding(
+                admins.ResourceType.TOPIC,
+                FOREIGN,
+                admins.ResourcePatternType.LITERAL,
+                "User:owner",
+                "*",
+                admins.AclOperation.ALL,
+                admins.AclPermissionType.ALLOW,
+            )
+        )
         for done in admin.create_acls(grants).values():
             done.result(20)
 
