@@ -18,6 +18,7 @@ _OF_KAFKA = ("features", "disk_mb", "image")
 """What is Kafka's, or of nodes that Logquake makes: not of brokers that another program starts."""
 _OF_BROKERS = ("broker", "node")
 """What a cluster that runs already has as its owner wants it."""
+_MIN_INSYNC: int = Plan.model_fields["min_insync"].default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,13 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
         gone += _OF_KAFKA
     if new.named.kind is SystemKind.ATTACHED:
         gone += _OF_BROKERS
+    notes = []
+    if plan.named.kind is SystemKind.ATTACHED and _without_owners_settings(values):
+        notes.append(f"the settings of the attached cluster's brokers are not those of {system}")
     left_out = [key for key in gone if values.pop(key, None) and key not in _OF_THE_OLD]
-    notes = [f"{key} of the stored plan is left out: it is nothing of {system}" for key in left_out]
+    notes += [
+        f"{key} of the stored plan is left out: it is nothing of {system}" for key in left_out
+    ]
     if _other_hosts(plan, new):
         values["hosts"] = "auto"
         notes.append(f"hosts {plan.hosts} of the stored plan are not for {system}: auto")
@@ -82,6 +88,13 @@ def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
     if values.get("faults") is None:
         del plain["faults"]  # Dealt from the seed.
     return plain
+
+
+def _without_owners_settings(values: dict[str, Any]) -> bool:
+    """Take out what a plan says of brokers that were attached; tell whether that was anything."""
+    values["min_insync"] = min(_MIN_INSYNC, values["replication"])
+    gone = [values.pop(key, None) for key in _OF_BROKERS]
+    return any(gone)
 
 
 def _other_hosts(old: Plan, new: Plan) -> bool:

@@ -97,7 +97,7 @@ def heal_attached(file: Path, root: Path) -> Healed:
     dead: dict[RunPaths, Marker] = {}
     for run in Store(root).runs():
         marker = read_marker(run.attached)
-        if marker is None or marker.file != str(file):
+        if marker is None or not _is_same(file, marker.file):
             continue
         refuse_unless_own(run)
         if is_alive(run):
@@ -108,13 +108,21 @@ def heal_attached(file: Path, root: Path) -> Healed:
             held.enter_context(hold_run(run))
         mended = mend_attached(file, [*dead.values()])
         done, failed = list(mended.done), list(mended.failed)
-        for run in dead:
-            if not mended.failed:
+        for run, marker in dead.items():
+            if marker.prefix in mended.whole:
                 run.attached.unlink(missing_ok=True)
             done_here, failed_here = _heal_run(run)
             done += [f"{run.run_id}: {sentence}" for sentence in done_here]
             failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
     return Healed(done=tuple(done), failed=tuple(failed))
+
+
+def _is_same(file: Path, named: str) -> bool:
+    """Tell whether a marker names a file, by whichever links and folders."""
+    try:
+        return Path(named).resolve() == file.resolve()
+    except (OSError, RuntimeError, ValueError):  # No path, or one that goes round in circles.
+        return False
 
 
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:

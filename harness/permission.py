@@ -1,10 +1,14 @@
 """May an attached cluster be shaken? Its file says so, or the user does, who types its id."""
 
 import sys
+from pathlib import Path
 
 from cluster.protocol import UserError
 from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.system import System
+
+_PERMITTED: set[tuple[Path, str]] = set()
+"""Files, each with its cluster, that this command may shake: its user is asked once."""
 
 
 def permit(system: System) -> None:
@@ -24,9 +28,18 @@ def permit(system: System) -> None:
             f"{path} does not say that cluster {cluster_id} is one for tests; write `test_cluster ="
             " true` into it, or start the run at a terminal"
         )
-    typed = input(
+    if (path, cluster_id) in _PERMITTED:
+        return
+    # Not by `input`, which asks on standard output: what is there may be read by a program.
+    sys.stderr.write(
         f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path} allows.\n"
         "If that is meant, type its id: "
     )
-    if typed.strip() != cluster_id:
+    sys.stderr.flush()
+    try:
+        typed = input().strip()
+    except EOFError:
+        typed = ""
+    if not typed or typed != cluster_id:
         raise UserError(f"that is not the id of the cluster of {path}: nothing was done")
+    _PERMITTED.add((path, cluster_id))

@@ -24,6 +24,7 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.nodes import machines
 from cluster.reference.simulator.clock import WALL_CLOCK_S
+from cluster.systems.attached.mending import mend_run
 from cluster.systems.registry import system_of
 from cluster.systems.system import System
 from harness.audit import audit
@@ -43,6 +44,7 @@ from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
+from results.record.systems import SystemKind
 from results.store import Store, typed
 
 
@@ -247,9 +249,9 @@ class Staging:
         result = self._play(plan, paths, clock, answers)
         if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
             changes = before.changes()
-            self._clean_up(paths)
+            self._clean_up(plan, paths)
         else:  # It may have died, and then what it left is no surprise.
-            self._clean_up(paths)
+            self._clean_up(plan, paths)
             changes = before.changes()
         if before.refused and result.ending is Ending.USER:
             return result  # The run failed of the same, and says so.
@@ -306,10 +308,13 @@ class Staging:
                 start_new_session=True,
             )
 
-    def _clean_up(self, paths: RunPaths) -> None:
-        healed = heal_dead_run(paths)
-        for sentence in (*healed.done, *healed.failed):
-            self._say(sentence)
+    def _clean_up(self, plan: Plan, paths: RunPaths) -> None:
+        healed = [heal_dead_run(paths)]
+        if plan.named.kind is SystemKind.ATTACHED:  # Of a stage that died all is there still.
+            healed.append(mend_run(Path(plan.named.path), paths))
+        for each in healed:
+            for sentence in (*each.done, *each.failed):
+                self._say(sentence)
 
     def _say(self, sentence: str) -> None:
         self.console.print(sentence, markup=False, highlight=False)

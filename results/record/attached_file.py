@@ -14,14 +14,19 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from results.record.hidden import is_secret
-from results.record.own import own_settings, tables_of, value_of
+from results.record.own import own_file, own_settings, tables_of, value_of
 from results.record.plan import Plan, PlanError
 from results.record.systems import SystemKind
 
 PREFIX = "logquake-"
 """Names of all topics, groups and transactional ids on attached clusters begin so."""
+OF_A_RUN = re.compile(rf"{PREFIX}[0-9a-f]{{8}}-")
+"""Begins a name that a run made; one with `PREFIX` alone may be somebody else's."""
+UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
 _ADDRESS = re.compile(r"[A-Za-z0-9._:-]+:\d{1,5}")
-_SECURES = re.compile(r"security\.protocol|(ssl|sasl|enable\.ssl)\.[a-z0-9.]+")
+_SECURES = re.compile(
+    rf"security\.protocol|{re.escape(UNSECURED)}|(ssl|sasl|enable\.ssl)\.[a-z0-9.]+"
+)
 _PUBLIC = re.compile(r"sasl\.username|ssl\.(ca|certificate)\.pem|.*\.location")
 
 
@@ -54,7 +59,7 @@ class Commands(BaseModel):
         pause, resume: SIGSTOP, SIGCONT.
         cut, join: Lets nothing through between the node and `{host}`, in either direction; undoes
             that. To join what is not cut is no failure.
-        files: Prints a tar of the folder of its logs.
+        files: Prints a tar of the folders `{prefix}*` among its logs.
         status: Prints `running PID`, `paused PID` or `gone`; or as `ps -o stat=,pid=` does.
         reach: Ends with 0 if the node can connect to `{host}` `{port}`.
     """
@@ -155,13 +160,35 @@ def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
     """Return librdkafka's settings of security, secrets put in.
 
     Raises:
-        PlanError: What a setting refers to is not there.
+        PlanError: What a setting refers to is not there, the user's own table has something else
+            than security, or clients would get no token; one sentence without a value.
     """
     told = dict(file.security)
     named = told.pop("clients", None)
     own = own_settings(named) if named else {}
+    if other := sorted(key for key in own if not _SECURES.fullmatch(key)):
+        raise PlanError(
+            f"{path}: {other[0]} of [{named}] in {own_file()} is no setting of security; name a"
+            " table without it"
+        )
     here = {key: _at_hand(path, key, value_of(path, key, each)) for key, each in told.items()}
-    return {**own, **here}
+    settings = {**own, **here}
+    if _makes_tokens(settings) and settings.get(UNSECURED, "").lower() != "true":
+        raise PlanError(
+            f'{path}: OAUTHBEARER needs sasl.oauthbearer.method = "oidc", or, for tokens that'
+            f' nobody signs, {UNSECURED} = "true"'
+        )
+    return settings
+
+
+def _makes_tokens(settings: Mapping[str, str]) -> bool:
+    """Tell whether a client would make its tokens itself, which librdkafka does if it is told."""
+    named = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms", "")
+    return (
+        settings.get("security.protocol", "").lower().startswith("sasl")
+        and named.upper() == "OAUTHBEARER"
+        and settings.get("sasl.oauthbearer.method", "default").lower() != "oidc"
+    )
 
 
 def _at_hand(path: Path, key: str, value: str) -> str:

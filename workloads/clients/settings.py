@@ -175,6 +175,12 @@ def check_client_settings(plan: Plan) -> None:
             the user's own settings that the plan names are not there.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
+    secures = security_of_clients(plan)
+    if secures and _refusal(bare) is not None:  # Its sentence may hold a value.
+        names = ", ".join(sorted(secures))
+        raise PlanError(
+            f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; mend them"
+        )
     for key, value in plan.client.items():
         if key in OWNED:
             raise PlanError(f"the plan's client.{key} cannot be set: {OWNED[key]} decides it")

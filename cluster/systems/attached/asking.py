@@ -20,7 +20,8 @@ from cluster.kafka.dialects import Dialogue
 from cluster.kafka.secure import RefusedError, dial_by
 from cluster.kafka.wire import Dial, WireError, dialling
 from cluster.protocol import Endpoint, UserError
-from results.record.attached_file import AttachedFile, load_attached, security_of
+from results.record.attached_file import OF_A_RUN, AttachedFile, load_attached, security_of
+from results.record.plan import ABORT_INTERVAL
 
 A = TypeVar("A", bound=ResponsePayload)
 ASK_TIMEOUT_S = 5.0
@@ -30,15 +31,13 @@ ALTER = 7
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 
 SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
-RETENTIONS = (
-    "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
-)  # fmt: skip
-WANTED = (
-    "min.insync.replicas", "unclean.leader.election.enable", "replica.lag.time.max.ms",
-    *SESSIONS, *RETENTIONS, "log.cleanup.policy", "offsets.topic.replication.factor",
+LAG = "replica.lag.time.max.ms"
+PROMISED = (
+    "min.insync.replicas", "unclean.leader.election.enable", "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
 )  # fmt: skip
+"""What an acknowledgement is worth rests on these."""
+WANTED = (*PROMISED, LAG, *SESSIONS, ABORT_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Told:
         endpoints: Where each broker listens, by node.
         settings: Of each broker that tells them, by node.
         operations: What we may do to the cluster, as bits (KIP-430); None: it does not say.
-        ours: Topics that are there and begin as ours do.
+        ours: Topics that are there and of some run.
     """
 
     cluster_id: str
@@ -147,9 +146,7 @@ class Attached:
                 if (found := self._settings(node, at)) is not None
             },
             operations=self._operations(next(iter(endpoints.values()))),
-            ours=sorted(
-                str(topic.name) for topic in said.topics if str(topic.name).startswith("logquake-")
-            ),
+            ours=sorted(filter(OF_A_RUN.match, (str(topic.name) for topic in said.topics))),
         )
 
     def _settings(self, node: str, at: Endpoint) -> dict[str, str] | None:

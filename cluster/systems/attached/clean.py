@@ -31,8 +31,17 @@ def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
     for name in _topics(attached, prefix):
         yield f"the topic {name}", "on the attached cluster"
     for at in attached.endpoints().values():
-        for name in _groups(attached, at, prefix):
+        for name in _groups(attached, at, prefix) or ():
             yield f"the group {name}", "on the attached cluster"
+
+
+def _not_gone(attached: Attached, prefix: str) -> list[str]:
+    """Return what of a run is there, or may be: a broker that lists no groups may have some."""
+    found = [what for what, _ in left_of(attached, prefix)]
+    silent = (
+        node for node, at in attached.endpoints().items() if _groups(attached, at, prefix) is None
+    )
+    return [*found, *(f"what groups {node} has, which does not tell them," for node in silent)]
 
 
 def clean_up(attached: Attached, prefix: str) -> list[str]:
@@ -52,14 +61,14 @@ def clean_up(attached: Attached, prefix: str) -> list[str]:
     def is_clean() -> bool:
         for what in _delete(attached, prefix):
             done[what] = None
-        return not [*left_of(attached, prefix)]
+        return not _not_gone(attached, prefix)
 
     try:
         wait_until(
             is_clean, timeout_s=CLEAN_LIMIT_S, what="topics and groups to go", interval_s=0.5
         )
     except WaitTimeoutError as late:
-        left = ", ".join(what for what, _ in left_of(attached, prefix))
+        left = ", ".join(_not_gone(attached, prefix))
         raise ClusterError(
             f"{left} could not be taken away; type: logquake heal {attached.path}"
         ) from late
@@ -92,10 +101,12 @@ def _topics(attached: Attached, prefix: str) -> list[str]:
     return sorted(name for name in names if name.startswith(prefix))
 
 
-def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str]:
-    """Return the groups of a run that a broker coordinates; none if it may not say."""
+def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str] | None:
+    """Return the groups of a run that a broker coordinates; None: it does not tell."""
     try:
         said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
     except WireError:
-        return []
+        return None
+    if said.error_code is not ErrorCode.none:
+        return None
     return sorted(str(it.group_id) for it in said.groups if str(it.group_id).startswith(prefix))

@@ -20,13 +20,14 @@ from cluster.protocol import (
     ProcessId,
 )
 from cluster.systems.attached.hosts import AttachedHosts
-from results.record.attached_file import PREFIX
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.declared import Sight
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
 
 READY_LIMIT_S = 30.0
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Of the run's topics: they keep all records, whatever the brokers' own settings are."""
 
 
 class AttachedCluster:
@@ -46,11 +47,12 @@ class AttachedCluster:
     """
 
     controllers: Sequence[str] = ()
-    sees: frozenset[Sight] = frozenset({Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS})
     zookeeper: str | None = None
 
     def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:
+        assert plan.prefix is not None, "the plan is not settled"
         self.sees = sees
+        self._prefix = plan.prefix
         self.nodes: Sequence[str] = broker_names(plan)
         self.endpoints: Mapping[str, Endpoint] = {node: hosts.places()[node] for node in self.nodes}
         self._hosts = hosts
@@ -164,28 +166,35 @@ class AttachedCluster:
         replication: int,
         configs: Mapping[str, str] | None = None,
     ) -> list[CreatedTopic]:
-        """Create topics of the run's prefix, and wait for them."""
-        _refuse_others(names)
+        """Create topics of the run's prefix, and wait for them; see `KEPT`."""
+        self._refuse_others(names)
         return make_topics(
-            self._admin, names, partitions=partitions, replication=replication, configs=configs
+            self._admin,
+            names,
+            partitions=partitions,
+            replication=replication,
+            configs={**KEPT, **(configs or {})},
         )
 
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> CreatedTopic:
-        """Create a topic of the run's prefix, and wait for it."""
-        _refuse_others([name])
-        return make_topic(self._admin, name, assignment=assignment, configs=configs)
+        """Create a topic of the run's prefix, and wait for it; see `KEPT`."""
+        self._refuse_others([name])
+        kept = {**KEPT, **configs}
+        return make_topic(self._admin, name, assignment=assignment, configs=kept)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics of the run's prefix."""
-        _refuse_others(names)
+        self._refuse_others(names)
         self._admin.delete(names)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
         """Return the topics of ours that one broker believes there are."""
         found = self._admin.topics_of(node)
-        return None if found is None else frozenset(it for it in found if it.startswith(PREFIX))
+        if found is None:
+            return None
+        return frozenset(name for name in found if name.startswith(self._prefix))
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
         """Return who coordinates a group or a transactional id now; None if nobody is known."""
@@ -193,17 +202,17 @@ class AttachedCluster:
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment of a partition of ours elected."""
-        _refuse_others([place[0]])
+        self._refuse_others([place[0]])
         self._admin.elect_preferred(place)
 
     def elect_unclean(self, place: Place) -> None:
         """Have any replica that lives elected, in a partition of ours."""
-        _refuse_others([place[0]])
+        self._refuse_others([place[0]])
         self._admin.elect_unclean(place)
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
         """Give a partition of ours other replicas, or another order of them."""
-        _refuse_others([place[0]])
+        self._refuse_others([place[0]])
         self._admin.reassign(place, replicas)
 
     def leader_ends(
@@ -216,18 +225,19 @@ class AttachedCluster:
         """Return whose transactions are open, a sentence each, as the leaders tell."""
         return self._admin.open_transactions(places)
 
+    def _refuse_others(self, names: Iterable[str]) -> None:
+        """Refuse to touch what is not of the run's own.
+
+        Raises:
+            ClusterError: It is not.
+        """
+        for name in names:
+            if not name.startswith(self._prefix):
+                raise ClusterError(
+                    f"the topic {name} of the attached cluster is not ours: left alone"
+                )
+
 
 def _by_the_users(node: str) -> Command:
     """Return a command that is not run: the hosts run the user's."""
     return Command(argv=(), log=Path(node), cwd=Path())
-
-
-def _refuse_others(names: Iterable[str]) -> None:
-    """Refuse to touch what is not of Logquake's own.
-
-    Raises:
-        ClusterError: It is not.
-    """
-    for name in names:
-        if not name.startswith(PREFIX):
-            raise ClusterError(f"the topic {name} of the attached cluster is not ours: left alone")

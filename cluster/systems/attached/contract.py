@@ -1,36 +1,19 @@
 """What an attached cluster's settings promise, and how long its recovery may take. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cluster.systems.attached.asking import RETENTIONS, SESSIONS, Told
+from cluster.systems.attached.asking import LAG, PROMISED, SESSIONS, Told
 from results.record.plan import ABORT_INTERVAL
 from results.record.plan_parts import Budgets
 
-LAG = "replica.lag.time.max.ms"
 SESSION = SESSIONS[0]
-DAY_MS = 86_400_000
 _OURS_S = {SESSION: 3.0, LAG: 4.0}
 """What the default budgets were made for."""
-_WEAKEST: Mapping[str, str] = {
-    "min.insync.replicas": "1",
-    "unclean.leader.election.enable": "true",
-    LAG: "30000",
-    SESSION: "18000",
-    "log.retention.ms": "1",
-    ABORT_INTERVAL: "60000",
-}
-"""Of what cannot be read: it promises least, and waits longest."""
-_UNPROMISED: Mapping[str, str] = {
-    "min.insync.replicas": "that an acknowledged record outlives one broker",
-    "unclean.leader.election.enable": "that no leader is elected from outside of the ISR",
-    "log.retention.ms": "that a log keeps its beginning",
-}
-_UNIT_MS = {
-    "log.retention.ms": 1,
-    "log.retention.minutes": 60_000,
-    "log.retention.hours": 3_600_000,
-}
+_SLOWEST = {SESSION: "18000", LAG: "30000", ABORT_INTERVAL: "60000"}
+"""Where it is not told: the run waits longest."""
+_COUNTS = frozenset(PROMISED) - {"unclean.leader.election.enable"}
+"""Numbers of replicas: the least counts, whichever broker has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +28,26 @@ class Settings:
     of_all: Mapping[str, str]
     of_single: Mapping[str, Mapping[str, str]]
 
+    @property
+    def least_insync(self) -> int:
+        """So many replicas hold what was acknowledged, as far as brokers tell."""
+        return int(self.of_all.get("min.insync.replicas", "1"))
+
 
 def played_settings(told: Told) -> Settings:
-    """Return the settings that decide what is promised; the weakest where they are not told."""
-    each = {node: _of_one(told.settings.get(node, {})) for node in told.endpoints}
+    """Return the settings that brokers told; none in their place where one did not.
+
+    What a coordinator waits before it ends a transaction is there always: so long the run waits.
+    """
+    gone = unread(told)
+    each = {
+        node: {key: value for key, value in _of_one(told, node) if key not in gone}
+        for node in told.endpoints
+    }
     of_all = dict(next(iter(each.values())))
-    of_all["min.insync.replicas"] = min(
-        (own["min.insync.replicas"] for own in each.values()), key=int
-    )
+    for count in _COUNTS & of_all.keys():
+        of_all[count] = min((own[count] for own in each.values()), key=int)
+    of_all[ABORT_INTERVAL] = str(_longest_ms(told, ABORT_INTERVAL))
     single = {
         node: {key: value for key, value in own.items() if of_all.get(key) != value}
         for node, own in each.items()
@@ -60,29 +55,23 @@ def played_settings(told: Told) -> Settings:
     return Settings(of_all=of_all, of_single={node: own for node, own in single.items() if own})
 
 
-def unread(told: Told) -> tuple[str, ...]:
-    """Return a sentence for each setting that could not be read, and so promises nothing."""
-    nodes = [*told.endpoints]
-    found = dict[str, list[str]]()
-    for node in nodes:
-        for setting in _UNPROMISED:
-            if not _is_told(setting, told.settings.get(node, {})):
-                found.setdefault(setting, []).append(node)
-    return tuple(
-        f"{setting} of {', '.join(where)} could not be read, so nobody promises"
-        f" {_UNPROMISED[setting]}."
-        for setting, where in found.items()
+def unread(told: Told) -> frozenset[str]:
+    """Return the settings that some broker did not tell, and that something promised rests on."""
+    return frozenset(
+        name
+        for name in PROMISED
+        if any(name not in told.settings.get(node, {}) for node in told.endpoints)
     )
 
 
-def budgets_for(asked: Budgets, settings: Settings) -> Budgets:
+def budgets_for(asked: Budgets, told: Told) -> Budgets:
     """Return the budgets of a plan, with the time that the cluster's own timeouts take.
 
     Those that the plan names stay as they are.
     """
     usual = Budgets()
-    session_s = _longest_s(settings, SESSION) - _OURS_S[SESSION]
-    lag_s = 1.5 * (_longest_s(settings, LAG) - _OURS_S[LAG])
+    session_s = _longest_ms(told, SESSION) / 1000 - _OURS_S[SESSION]
+    lag_s = 1.5 * (_longest_ms(told, LAG) / 1000 - _OURS_S[LAG])
     more = {
         "unavailable_s": session_s,
         "election_s": session_s,
@@ -99,42 +88,15 @@ def budgets_for(asked: Budgets, settings: Settings) -> Budgets:
     )
 
 
-def _of_one(told: Mapping[str, str]) -> dict[str, str]:
-    """Return what one broker promises."""
-    found = {key: told.get(key, weakest) for key, weakest in _WEAKEST.items()}
-    sessions = [int(told[key]) for key in SESSIONS if told.get(key, "").isdecimal()]
-    found[SESSION] = str(max(sessions, default=int(_WEAKEST[SESSION])))
-    found["min.insync.replicas"] = found["min.insync.replicas"] if told else "1"
-    if keeps_ms(told):
-        del found["log.retention.ms"]
-    elif _is_told("log.retention.ms", told):
-        found["log.retention.ms"] = "1"
-    for copies in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        if copies in told:
-            found[copies] = told[copies]
-    return found
+def _of_one(told: Told, node: str) -> Iterator[tuple[str, str]]:
+    """Return what one broker told: of its sessions, with ZooKeeper or without, the longest."""
+    own = told.settings.get(node, {})
+    yield from ((key, own[key]) for key in (*PROMISED, LAG, ABORT_INTERVAL) if key in own)
+    sessions = [int(own[key]) for key in SESSIONS if own.get(key, "").isdecimal()]
+    if sessions:
+        yield SESSION, str(max(sessions))
 
 
-def keeps_ms(told: Mapping[str, str]) -> bool:
-    """Tell whether logs keep their beginning for a day, at least, whatever their size."""
-    if not _is_told("log.retention.ms", told):
-        return False
-    if told.get("log.retention.bytes", "-1") != "-1":
-        return False
-    if "delete" not in told.get("log.cleanup.policy", "delete") or "," in told.get(
-        "log.cleanup.policy", ""
-    ):
-        return False  # Compaction takes records that others of their key follow.
-    kept = [int(told[key]) * unit for key, unit in _UNIT_MS.items() if key in told]
-    return kept[0] < 0 or kept[0] >= DAY_MS
-
-
-def _is_told(setting: str, told: Mapping[str, str]) -> bool:
-    if setting in RETENTIONS:
-        return any(key in told for key in _UNIT_MS)
-    return setting in told
-
-
-def _longest_s(settings: Settings, name: str) -> float:
-    each = [settings.of_all, *settings.of_single.values()]
-    return max(int(own[name]) for own in each if name in own) / 1000
+def _longest_ms(told: Told, name: str) -> int:
+    each = (dict(_of_one(told, node)).get(name, _SLOWEST[name]) for node in told.endpoints)
+    return max(map(int, each))

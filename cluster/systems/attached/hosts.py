@@ -3,19 +3,20 @@
 import signal
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 
 from cluster.hosts.disk import LocalDisk
 from cluster.nodes import node_id
-from cluster.protocol import ClusterError, Command, Disk, Endpoint, Link, ProcessId
+from cluster.protocol import ClusterError, Command, Disk, Endpoint, Link, ProcessId, UserError
 from cluster.systems.attached.asking import Attached
 from cluster.systems.attached.clean import clean_up, left_of
 from cluster.systems.attached.commands import CommandError, Runner, failed
 from cluster.systems.attached.marker import Marker, write_marker
 from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
-from results.record.clock import wait_until
+from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.runtime import all_of, new_lock
 
@@ -23,6 +24,8 @@ _BY_SIGNAL = {
     signal.SIGKILL: "kill", signal.SIGTERM: "stop", signal.SIGSTOP: "pause",
     signal.SIGCONT: "resume",
 }  # fmt: skip
+BACK_LIMIT_S = 60.0
+"""A broker that was started reads its logs before it is registered."""
 SEGMENT, IDENTITY = ".log", "partition.metadata"
 """What of a partition's folder is kept: its records, and which topic it is of."""
 
@@ -191,8 +194,11 @@ class AttachedHosts:
         return {}
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:  # noqa: ARG002 - the file's limit
-        """Tell of each link whether its first node connects to its second, by `reach`."""
-        asked = [*links]
+        """Tell of each link whether its first node connects to its second, by `reach`.
+
+        Of a node without that command nobody can tell: its links are left out.
+        """
+        asked = [link for link in links if self._runner.has(node_id(link[0]), "reach")]
         found = all_of([partial(self._reaches, *link) for link in asked], "reach")
         return dict(zip(asked, found, strict=True))
 
@@ -210,7 +216,7 @@ class AttachedHosts:
             (one, other)
             for one in self._nodes
             for other in self._nodes
-            if one != other and other in places and self._runner.has(node_id(one), "reach")
+            if one != other and other in places
         ]
         for (one, other), works in self.probe(links).items():
             found[f"the link from {one} to {other}"] = "works" if works else "does not work"
@@ -219,15 +225,32 @@ class AttachedHosts:
     def down(self) -> None:
         """Join what is still cut; take topics and groups away. The brokers go on. Idempotent.
 
+        What the run has there stays written down until all of that worked, and every broker runs
+        and is registered: who finds it afterwards mends the rest.
+
         Raises:
-            ClusterError: Something could not be taken away; `logquake heal FILE` tries again.
+            ClusterError: Something could not be joined, or taken away.
         """
         if not self._paths.attached.exists():
             return
-        for cut_id in [*self._cuts]:
-            self.join(cut_id)
-        clean_up(self.attached, self._prefix)
-        self._paths.attached.unlink(missing_ok=True)
+        failures: list[str] = []
+        ways = [partial(self.join, cut_id) for cut_id in self._cuts]
+        for way in (*ways, partial(clean_up, self.attached, self._prefix)):
+            try:
+                way()
+            except (ClusterError, UserError, WaitTimeoutError) as failed:
+                failures.append(str(failed))
+        if failures:
+            raise ClusterError("; ".join(failures))
+        with suppress(ClusterError, UserError, WaitTimeoutError):
+            for node in self._nodes:
+                self.running(node)
+            wait_until(
+                lambda: self.attached.endpoints().keys() >= {*self._nodes},
+                timeout_s=BACK_LIMIT_S,
+                what="all brokers to be registered",
+            )
+            self._paths.attached.unlink(missing_ok=True)
 
     def _about(self, node: str) -> dict[str, object]:
         at = self.places()[node]

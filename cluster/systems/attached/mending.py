@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.hosts.heal import Healed
@@ -10,41 +11,81 @@ from cluster.protocol import ClusterError, Endpoint, UserError
 from cluster.systems.attached.asking import Attached
 from cluster.systems.attached.clean import clean_up
 from cluster.systems.attached.commands import CommandError, Runner
-from cluster.systems.attached.marker import Marker
+from cluster.systems.attached.marker import Marker, read_marker
 from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
-from results.record.attached_file import PREFIX
+from results.record.attached_file import OF_A_RUN
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import PlanError
 
 BACK_LIMIT_S = 60.0
 """A broker that was started reads its logs before it is registered."""
 
 
-def mend_attached(path: Path, markers: Sequence[Marker]) -> Healed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What came of mending a cluster.
+
+    Attributes:
+        done: What was done, in sentences.
+        failed: What could not be done, in sentences.
+        whole: Prefixes of dead runs of which nothing is left there.
+    """
+
+    done: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    whole: frozenset[str] = frozenset()
+
+
+def mend_attached(path: Path, markers: Sequence[Marker]) -> Mended:
     """Undo what dead runs left on the cluster of a file.
 
     Every pair of nodes is joined, who stands still goes on, who is gone is started. Then topics and
-    groups of these runs are deleted.
+    groups of these runs are deleted. If there are topics of other runs, which may be under way, no
+    node is touched: topics and groups go, and it is seen whether anything else is left.
 
     Args:
         path: The cluster's file, as the user named it.
-        markers: What the dead runs have there.
-
-    Returns:
-        What was done, and what could not be done.
+        markers: What the dead runs have there; none: no command is run.
 
     Raises:
         PlanError, UserError: The file cannot be used.
     """
     attached = Attached(path)
     mending = _Mending(attached, _places(attached, markers))
-    mending.join_all()
-    mending.wake_all()
-    if not mending.failed:
-        mending.wait_back()
-    for marker in markers:
-        mending.clean(marker.prefix)
-    mending.look_for_others({marker.prefix for marker in markers})
-    return Healed(done=tuple(mending.done), failed=tuple(mending.failed))
+    alone = mending.look_for_others({marker.prefix for marker in markers})
+    if markers and alone:
+        mending.join_all()
+        mending.wake_all()
+        if not mending.failed:
+            mending.wait_back()
+    mended = not mending.failed if alone else mending.is_whole()
+    cleaned = {marker.prefix for marker in markers if mending.clean(marker.prefix)}
+    return Mended(
+        done=tuple(mending.done),
+        failed=tuple(mending.failed),
+        whole=frozenset(cleaned if mended else ()),
+    )
+
+
+def mend_run(path: Path, paths: RunPaths) -> Healed:
+    """Undo what a run left on its cluster, if it says that it left anything. Idempotent.
+
+    Args:
+        path: The cluster's file, as the user named it.
+        paths: The run's, whose stage has ended.
+    """
+    marker = read_marker(paths.attached)
+    if marker is None:
+        return Healed()
+    try:
+        mended = mend_attached(path, [marker])
+    except (ClusterError, UserError, PlanError) as refused:
+        again = f"type: logquake heal {path}"
+        return Healed(failed=(f"the attached cluster is not as it was ({refused}); {again}",))
+    if marker.prefix in mended.whole:
+        paths.attached.unlink(missing_ok=True)
+    return Healed(done=mended.done, failed=mended.failed)
 
 
 class _Mending:
@@ -58,10 +99,8 @@ class _Mending:
         """Join all pairs of nodes; to join what is not cut changes nothing."""
         joined = False
         for node, other in self._pairs():
-            at = self._places[other]
-            about = {**self._about(node), "host": at.host, "port": at.broker_port}
             try:
-                self._runner.do(node_id(node), "join", about)
+                self._runner.do(node_id(node), "join", self._towards(node, other))
                 joined = True
             except CommandError as refused:
                 self.failed.append(str(refused))
@@ -90,27 +129,58 @@ class _Mending:
         except WaitTimeoutError as late:
             self.failed.append(str(late))
 
-    def clean(self, prefix: str) -> None:
-        """Delete the topics and groups of a run."""
+    def clean(self, prefix: str) -> bool:
+        """Delete the topics and groups of a run; tell whether that worked."""
         try:
             self.done += clean_up(self._attached, prefix)
-        except ClusterError as left:
+        except (ClusterError, UserError) as left:
             self.failed.append(str(left))
+            return False
+        return True
 
-    def look_for_others(self, known: set[str]) -> None:
-        """Tell of topics of runs that this store does not know: they may be under way elsewhere."""
+    def look_for_others(self, known: set[str]) -> bool:
+        """Tell whether there are no topics of runs of other stores, which may be under way."""
         try:
             names = [str(topic.name) for topic in self._attached.metadata(None).topics]
         except UserError as silent:
-            self.failed.append(str(silent))
-            return
-        ours = (name for name in names if name.startswith(PREFIX))
-        others = [name for name in ours if not any(map(name.startswith, known))]
+            if not known:
+                self.failed.append(str(silent))
+            return True  # All may be down: nobody plays with that.
+        others = [
+            name for name in names if OF_A_RUN.match(name) and not any(map(name.startswith, known))
+        ]
         if others:
             self.failed.append(
-                f"{others[0]} is of a run that this store does not know: left alone; name its store"
-                " with --store"
+                f"{others[0]} is of a run that this store does not know, and that may be under way:"
+                " no node was touched; wait for its end, or heal its store with --store, or, if"
+                " that is lost, delete the topic"
             )
+        return not others
+
+    def is_whole(self) -> bool:
+        """Tell whether all runs, is registered and is reached, as far as there are commands."""
+        pairs = [
+            (node, other)
+            for node in self._places
+            for other in self._places
+            if node != other and self._runner.has(node_id(node), "reach")
+        ]
+        try:
+            return (
+                self._attached.endpoints().keys() >= self._places.keys()
+                and all(self._runs(node) for node in self._places)
+                and all(self._reaches(*pair) for pair in pairs)
+            )
+        except (CommandError, UserError) as unclear:
+            self.failed.append(str(unclear))
+            return False
+
+    def _runs(self, node: str) -> bool:
+        has = self._runner.has(node_id(node), "status")
+        return not has or self._state(node)[0] is RUNNING
+
+    def _reaches(self, node: str, other: str) -> bool:
+        return self._runner.run(node_id(node), "reach", self._towards(node, other)).code == 0
 
     def _woken(self, node: str) -> str:
         broker = node_id(node)
@@ -142,6 +212,10 @@ class _Mending:
     def _about(self, node: str) -> dict[str, object]:
         at = self._places[node]
         return {"own_host": at.host, "own_port": at.broker_port}
+
+    def _towards(self, node: str, other: str) -> dict[str, object]:
+        at = self._places[other]
+        return {**self._about(node), "host": at.host, "port": at.broker_port}
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for node in self._places:

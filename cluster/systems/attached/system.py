@@ -116,10 +116,10 @@ class AttachedSystem:
             "nodes": len(ids),
             "broker_ids": ids,
             "prefix": prefix,
-            "min_insync": int(settings.of_all["min.insync.replicas"]),
+            "min_insync": settings.least_insync,
             "broker": dict(settings.of_all),
             "node": {node: dict(own) for node, own in settings.of_single.items()},
-            "budgets": budgets_for(self.plan.budgets, settings).model_dump(),
+            "budgets": budgets_for(self.plan.budgets, told).model_dump(),
         }
         if file.version is not None:
             changed["version"] = file.version
@@ -152,7 +152,8 @@ class AttachedSystem:
             what=f"the attached cluster {told.cluster_id}"[:200],
             sees=frozenset(sees),
             cannot={**_NEVER, **cannot},
-            notes=(*unread(told), _LEFT_BEHIND),
+            notes=(_LEFT_BEHIND,),
+            unread=unread(told),
         )
 
     def told(self) -> Environment:
