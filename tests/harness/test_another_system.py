@@ -58,8 +58,17 @@ def test_topics_of_an_attached_cluster_lose_its_prefix() -> None:
     plain = {"at_s": 3, "target": "leader(log-0,0)", "when": "x of log-0-0"}
     assert without_prefix(values) == {"seed": 7, "faults": [plain]}
     assert without_prefix({"seed": 7, "prefix": "logquake-1-"}) == {"seed": 7}
-    stored = Plan(system="attached:/a.toml", hosts="attached", prefix="logquake-0123abcd-")
-    there = moved(stored, "kafka:4.3.1", run_id=RUN).plan
+    owners = {"min.insync.replicas": "1", "replica.lag.time.max.ms": "30000"}
+    stored = Plan(
+        system="attached:/a.toml", hosts="attached", prefix="logquake-0123abcd-", min_insync=1,
+        broker=owners, node={"n2": {"unclean.leader.election.enable": "true"}},
+    )  # fmt: skip
+    result = moved(stored, "kafka:4.3.1", run_id=RUN)
+    there = result.plan
+    assert (there.broker, there.node, there.min_insync) == ({}, {}, 2)
+    assert any("the attached cluster's brokers" in note for note in result.notes)
+    alone = stored.model_copy(update={"replication": 1})
+    assert moved(alone, "kafka:4.3.1", run_id=RUN).plan.min_insync == 1
     assert (there.prefix, there.hosts, there.topic_names) == (None, "auto", ["log-0", "log-1"])
 
 

@@ -1,12 +1,17 @@
 """The file of an attached cluster: what may stand in it, and what is made of it."""
 
+import io
 import os
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from results.record.attached_file import load_attached, security_of
-from results.record.plan import PlanError
+from cluster.systems.attached.commands import filled
+from results.record.attached_file import UNSECURED, load_attached, security_of
+from results.record.plan import Plan, PlanError
+from workloads.clients.settings import check_client_settings
 
 MINIMAL = 'bootstrap = "a.example:9093, b.example:9094"\n'
 
@@ -63,6 +68,68 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     file.chmod(0o666)
     with pytest.raises(PlanError, match="others may write"):
         load_attached(file)
+
+
+def test_the_examples_command_prints_a_tar_of_the_runs_partitions(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "docs" / "systems" / "attached.toml"
+    words = load_attached(example).nodes.files
+    assert words is not None
+    prefix = "logquake-0123abcd-"
+    logs = tmp_path / "logs"
+    for name in (f"{prefix}log-0-1", "orders-0"):
+        (logs / name).mkdir(parents=True)
+        (logs / name / "0.log").write_text(name)
+    ssh, host, *remote = filled(words, {"own_host": "n1.example", "prefix": prefix})
+    assert (ssh, host) == ("ssh", "n1.example")
+    # ssh joins its words by blanks, and has the other side's shell split them anew.
+    line = " ".join(remote).replace("sudo ", "").replace("/var/lib/kafka", str(logs))
+    assert _tarred(line) == [f"{prefix}log-0-1", f"{prefix}log-0-1/0.log"]
+    assert _tarred(line.replace(prefix, "logquake-76543210-")) == [], "nodes may have none"
+
+
+def _tarred(line: str) -> list[str]:
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        return tar.getnames()
+
+
+def test_the_users_own_table_secures_and_decides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "clients.toml"
+    own.write_text('[lab]\n"sasl.password" = "pw"\n"group.id" = "payments"\n')
+    own.chmod(0o600)
+    monkeypatch.setenv("LOGQUAKE_CONFIG", os.fspath(own))
+    path = written(tmp_path, MINIMAL + '[security]\nclients = "lab"\n')
+    with pytest.raises(PlanError, match=r"group\.id of \[lab\] in .* is no setting of security"):
+        security_of(load_attached(path), path)
+
+
+OAUTH = (
+    MINIMAL
+    + """\
+[security]
+"security.protocol" = "sasl_ssl"
+"sasl.mechanism" = "OAUTHBEARER"
+"""
+)
+
+
+def test_tokens_that_nobody_signs_are_asked_for_by_name(tmp_path: Path) -> None:
+    path = written(tmp_path, OAUTH)
+    with pytest.raises(PlanError, match=r"OAUTHBEARER needs .* unsecure\.jwt = \"true\""):
+        security_of(load_attached(path), path)
+    for more in (f'"{UNSECURED}" = "true"', '"sasl.oauthbearer.method" = "oidc"'):
+        path.write_text(OAUTH + more)
+        assert security_of(load_attached(path), path)["sasl.mechanism"] == "OAUTHBEARER"
+
+
+def test_security_that_librdkafka_refuses_is_named_and_not_shown(tmp_path: Path) -> None:
+    text = MINIMAL + '[security]\n"security.protocol" = "sasl_hunter2"\n'
+    plan = Plan(system=f"attached:{written(tmp_path, text)}", client={"linger.ms": "1"})
+    with pytest.raises(PlanError, match=r"settings of security \(security\.protocol\)") as refused:
+        check_client_settings(plan)
+    assert "hunter2" not in str(refused.value)
 
 
 def test_secrets_come_from_files_and_the_users_own_settings(

@@ -2,7 +2,7 @@
 
 import signal
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -234,8 +234,9 @@ class AttachedHosts:
         if not self._paths.attached.exists():
             return
         failures: list[str] = []
-        ways = [partial(self.join, cut_id) for cut_id in self._cuts]
-        for way in (*ways, partial(clean_up, self.attached, self._prefix)):
+        ways: list[Callable[[], object]] = [partial(self.join, cut_id) for cut_id in self._cuts]
+        ways.append(partial(clean_up, self.attached, self._prefix))
+        for way in ways:
             try:
                 way()
             except (ClusterError, UserError, WaitTimeoutError) as failed:
