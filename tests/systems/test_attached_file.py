@@ -117,7 +117,7 @@ OAUTH = (
 
 def test_tokens_that_nobody_signs_are_asked_for_by_name(tmp_path: Path) -> None:
     path = written(tmp_path, OAUTH)
-    with pytest.raises(PlanError, match=r"OAUTHBEARER needs .* unsecure\.jwt = \"true\""):
+    with pytest.raises(PlanError, match=r"OAUTHBEARER needs .*unsecure\.jwt = \"true\""):
         security_of(load_attached(path), path)
     for more in (f'"{UNSECURED}" = "true"', '"sasl.oauthbearer.method" = "oidc"'):
         path.write_text(OAUTH + more)

@@ -1,5 +1,6 @@
 """What is undone on an attached cluster, and by whom: its brokers' answers are made up here."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,7 +106,8 @@ def test_dead_runs_are_undone_and_names_like_ours_are_somebody_elses(
     (file.parent / "n2").write_text("gone")
     mended = mending.mend_attached(file, [marker_of(file)])
     assert sorted(done(file)) == ["join n1 hn2", "join n2 hn1", "start n2"]
-    assert (mended.failed, mended.whole) == ((), {OURS})
+    assert mended.failed == ()
+    assert mended.whole == {OURS}
 
 
 @pytest.mark.parametrize(("state", "whole"), [("running 5", {OURS}), ("gone", set())])
@@ -230,7 +232,7 @@ def test_who_is_at_a_terminal_is_asked_once_and_may_say_nothing(
     system = AttachedSystem(Plan(system=f"attached:{file}"))
     system._told = Told(cluster_id="it", endpoints={})
     monkeypatch.setattr(permission, "_PERMITTED", set())
-    monkeypatch.setattr(permission.sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     answers = ["it"]
 
     def typed() -> str:
