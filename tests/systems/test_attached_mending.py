@@ -43,7 +43,7 @@ class Standing(Attached):
 
     def __init__(self, path: Path, topics: Sequence[str] = ()) -> None:
         self.path, self.file, self.topics = path, load_attached(path), topics
-        self.groups_error = ErrorCode.none
+        self.groups_error, self.silent = ErrorCode.none, False
         self.dial = dial_by({})
 
     def endpoints(self) -> dict[str, Endpoint]:
@@ -53,10 +53,13 @@ class Standing(Attached):
         }
 
     def metadata(self, topics: Sequence[str] | None = ()) -> Any:  # noqa: ANN401, ARG002 - as much of it as is asked for
-        return SimpleNamespace(topics=[SimpleNamespace(name=name) for name in self.topics])
+        if self.silent:
+            raise UserError("no broker of the cluster answers")
+        return self.ask()
 
-    def ask(self, *asked: object) -> Any:  # noqa: ANN401, ARG002 - for groups alone
-        return SimpleNamespace(error_code=self.groups_error, groups=())
+    def ask(self, *asked: object) -> Any:  # noqa: ANN401, ARG002 - for topics and groups
+        topics = [SimpleNamespace(name=name) for name in self.topics]
+        return SimpleNamespace(error_code=self.groups_error, groups=(), topics=topics)
 
 
 @pytest.fixture
@@ -121,6 +124,15 @@ def test_while_another_run_may_be_under_way_no_node_is_touched(
     assert mended.whole == whole, "what was cleaned is not looked for again"
     (told,) = mended.failed
     assert told.startswith(f"{THEIRS}log-0 is of a run that this store does not know")
+
+
+def test_whoever_answers_tells_of_other_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Standing(file, [f"{THEIRS}log-0"])
+    there.silent = True  # Those that the file names.
+    monkeypatch.setattr(mending, "Attached", lambda _: there)
+    mended = mending.mend_attached(file, [marker_of(file)])
+    assert done(file) == []
+    assert mended.failed[0].startswith(THEIRS)
 
 
 def test_groups_that_no_broker_lists_may_be_there(

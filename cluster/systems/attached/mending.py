@@ -5,7 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kio.schema.metadata.v12.response import MetadataResponse
+
 from cluster.hosts.heal import Healed
+from cluster.kafka import questions
+from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
 from cluster.protocol import ClusterError, Endpoint, UserError
 from cluster.systems.attached.asking import Attached
@@ -141,11 +145,12 @@ class _Mending:
     def look_for_others(self, known: set[str]) -> bool:
         """Tell whether there are no topics of runs of other stores, which may be under way."""
         try:
-            names = [str(topic.name) for topic in self._attached.metadata(None).topics]
+            said = self._topics()
         except UserError as silent:
             if not known:
                 self.failed.append(str(silent))
-            return True  # All may be down: nobody plays with that.
+            return True  # All are down: nobody plays with that.
+        names = [str(topic.name) for topic in said.topics]
         others = [
             name for name in names if OF_A_RUN.match(name) and not any(map(name.startswith, known))
         ]
@@ -156,6 +161,17 @@ class _Mending:
                 " that is lost, delete the topic"
             )
         return not others
+
+    def _topics(self) -> MetadataResponse:
+        """Ask whoever answers: the file may name few brokers, and these may be down."""
+        try:
+            return self._attached.metadata(None)
+        except UserError:
+            for at in self._places.values():
+                with suppress(WireError):
+                    where = (at.host, at.broker_port)
+                    return self._attached.ask(where, questions.metadata(None), MetadataResponse)
+            raise
 
     def is_whole(self) -> bool:
         """Tell whether all runs, is registered and is reached, as far as there are commands."""
