@@ -85,11 +85,12 @@ def mend_run(path: Path, paths: RunPaths) -> Healed:
     try:
         mended = mend_attached(path, [marker])
     except (ClusterError, UserError, PlanError) as refused:
-        again = f"type: logquake heal {path}"
-        return Healed(failed=(f"the attached cluster is not as it was ({refused}); {again}",))
+        mended = Mended(failed=(str(refused),))
     if marker.prefix in mended.whole:
         paths.attached.unlink(missing_ok=True)
-    return Healed(done=mended.done, failed=mended.failed)
+        return Healed(done=mended.done, failed=mended.failed)
+    left = f"the attached cluster is not as it was; type: logquake heal {path}"
+    return Healed(done=mended.done, failed=(*mended.failed, left))
 
 
 class _Mending:
