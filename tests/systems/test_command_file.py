@@ -10,6 +10,9 @@ from cluster.protocol import Ability, Endpoint, UserError
 from cluster.systems.command import CommandPrograms, CommandSystem
 from cluster.systems.command_file import CommandFile, filled, load_command
 from cluster.systems.system import why_not
+from harness.cli import exit_code
+from harness.dry_run import dealt
+from harness.staging import prepared
 from results.record.declared import Sight
 from results.record.plan import Plan, plan_from
 from tests.systems.by_template import ROOT, reference_file
@@ -214,3 +217,27 @@ def test_every_key_has_a_line_in_the_page() -> None:
     page = (ROOT / "docs/systems/README.md").read_text(encoding="utf-8")
     missing = [key for key in CommandFile.model_fields if f"`{key}`" not in page]
     assert missing == []
+
+
+def test_a_run_that_wants_faults_and_can_have_none_is_refused(tmp_path: Path) -> None:
+    none = dict.fromkeys(("pause", "elect", "reassign", "topics"), "it has a watchdog")
+    file = written(tmp_path, cannot=none)
+    default = {"system": f"command:{file}", "hosts": "process"}
+    told = 'no fault can be played: faults of .* are left out: .*; .* add --nemesis ""'
+    for plan in (plan_from(default), plan_from({**default, "nemesis": "all"})):
+        with pytest.raises(UserError, match=told):
+            prepared(plan, keep=False, say=print)
+        with pytest.raises(UserError, match=told):
+            dealt(plan)
+    assert not dealt(plan_from({**default, "nemesis": ""})).schedule.faults
+    assert prepared(plan_from({**default, "nemesis": ""}), keep=False, say=print).plan.nemesis == ()
+
+
+def test_a_dry_run_shows_the_plan_with_what_the_system_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, brokers=2, first_id=4)
+    assert exit_code(["run", "--dry-run", "--system", f"command:{file}", "--hosts", "process"]) == 0
+    shown = capsys.readouterr().out
+    assert "nodes = 2" in shown
+    assert "broker_ids = [" in shown
