@@ -286,7 +286,11 @@ class Staging:
                 answers.stage_ended(values.get("heard", 0))
         if not values:
             return _ended_by_itself(stage.returncode, paths, clock)
-        result = StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        result = StageResult(
+            ending=Ending(values["ending"]),
+            sentence=values["sentence"],
+            disk_full=values["disk_full"],
+        )
         return result if values["noted"] else noted(paths, clock, result)
 
     def _started(
