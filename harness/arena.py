@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from cluster.nodes import called
-from cluster.protocol import ClusterError, Ended, HasFiles, Hosts, TellsRoom, UserError
+from cluster.protocol import ClusterError, Ended, FullDiskError, HasFiles, Hosts, TellsRoom
 from cluster.systems.system import Deployment, Observer
 from harness.interrupt import Interrupts
 from harness.progress import Progress
@@ -267,7 +267,7 @@ class Arena:
             writers_lost: Tells of writers of the record that ended before their time.
 
         Raises:
-            UserError: The disk is full.
+            FullDiskError: The disk is full.
         """
         stop = stop or self.interrupts.finish
         deadline_s = stopwatch_s() + seconds
@@ -282,18 +282,18 @@ class Arena:
         """Refuse to go on with hardly any room left.
 
         Raises:
-            UserError: There is hardly any.
+            FullDiskError: There is hardly any.
         """
         free = shutil.disk_usage(self.paths.root).free
         if free < ENOUGH_DISK_BYTES:
-            raise UserError(
+            raise FullDiskError(
                 f"the disk of {self.paths.root} is full ({free >> 20} MiB left); free some room (a"
                 " default run takes about 100 MiB), or name another folder with --store"
             )
         elsewhere = self.hosts.room() if isinstance(self.hosts, TellsRoom) else {}
         for node, left in elsewhere.items():
             if left < ENOUGH_DISK_BYTES:
-                raise UserError(
+                raise FullDiskError(
                     f"the disk of {node} is full ({left >> 20} MiB left); free some room on its"
                     " host, or name another folder in the file of hosts"
                 )

@@ -2,8 +2,9 @@
 
 A build is bad if one run had the anomaly again that weighs most in the stored run. It is good if
 each run came to a verdict, valid or invalid, and none had it. Otherwise nothing is known, and git
-tries another commit: so it is of a build whose brokers were never ready, of unknown verdicts, and
-of a run that had only others of the stored failure's anomalies. git-bisect(1) has the codes.
+tries another commit. That is so if brokers were never ready or ended the run, of unknown verdicts,
+where the anomaly could not be seen, and of a run that had only others of the stored failure's
+anomalies. git-bisect(1) has the codes.
 """
 
 from pathlib import Path
@@ -64,7 +65,8 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: it ends the bisection"
     if not last.started:  # Whatever its record shows, it is not the failure of a run that did.
-        return BISECT_SKIP, f"skip: the build does not start ({_why(last)})"
+        what = "the build does not start" if last.run_id else "the run did not come to its end"
+        return BISECT_SKIP, f"skip: {what} ({_why(last)})"
     if not last.differs:
         return BISECT_BAD, f"bad: {last.run_id} failed in that way"
     if len(tally.repeats) < tally.times:
@@ -81,6 +83,8 @@ def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
         return True
     wanted = tally.wanted
     related = wanted.kinds | (wanted.beside if isinstance(wanted, SameFailure) else frozenset())
+    if not wanted.kinds.isdisjoint(repeat.blind):
+        return False  # What it looks for it could not have seen.
     in_part = repeat.verdict == Validity.INVALID and not related.isdisjoint(repeat.kinds)
     return repeat.verdict in {Validity.VALID, Validity.INVALID} and not in_part
 

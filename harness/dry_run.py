@@ -1,5 +1,6 @@
 """`logquake run --dry-run`: what would happen, without anything happening."""
 
+from dataclasses import dataclass
 from functools import cache
 
 from rich.console import Console
@@ -11,8 +12,9 @@ from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, HostKind, choose_hosts
 from cluster.nodes import machines
 from cluster.systems.registry import system_of
+from cluster.systems.system import System
 from harness.elsewhere import abilities_for, refuse_elsewhere
-from harness.plans import refuse_impossible
+from harness.plans import refuse_a_run_without_faults, refuse_impossible
 from harness.scenarios.choices import refuse_another_story
 from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
@@ -30,11 +32,12 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    choice, schedule = dealt(plan, keep=keep)
+    ready = dealt(plan, keep=keep)
+    plan, schedule = ready.system.plan, ready.schedule
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:
         tell(plan, console)
-    console.print(f"hosts: {choice.kind} ({choice.why})", markup=False)
+    console.print(f"hosts: {ready.choice.kind} ({ready.choice.why})", markup=False)
     table = Table(title=f"faults in the main phase, seed {plan.seed}", title_justify="left")
     for column in ("at", "kind", "target", "held"):
         table.add_column(column)
@@ -46,12 +49,28 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     for sentence in schedule.dropped:
         console.print(sentence, markup=False)
     console.print("what the configuration guarantees:")
-    for sentence in guarantees(RunFacts(run_id="", recorded_id="", plan=plan)):
+    facts = RunFacts(run_id="", recorded_id="", plan=plan, declared=ready.system.declared())
+    for sentence in guarantees(facts):
         console.print(f"  - {sentence}", markup=False)
 
 
-def dealt(plan: Plan, *, keep: bool = False) -> tuple[Choice, Schedule]:
-    """Return the hosts that a plan would get here, and its schedule of faults.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dealt:
+    """What a plan would come to here.
+
+    Attributes:
+        system: With the settled plan: what the system itself tells is in it.
+        choice: The hosts that it would get.
+        schedule: Of its faults.
+    """
+
+    system: System
+    choice: Choice
+    schedule: Schedule
+
+
+def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
+    """Return what a plan would come to here.
 
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
@@ -66,7 +85,9 @@ def dealt(plan: Plan, *, keep: bool = False) -> tuple[Choice, Schedule]:
     why_not = abilities_for(system, choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
-    return choice, deal_schedule(plan, abilities=abilities, why_not=why_not)
+    schedule = deal_schedule(plan, abilities=abilities, why_not=why_not)
+    refuse_a_run_without_faults(plan, abilities=abilities, dropped=schedule.dropped)
+    return Dealt(system=system, choice=choice, schedule=schedule)
 
 
 @cache

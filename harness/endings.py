@@ -27,10 +27,12 @@ class StageResult:
         ending: How it ended: played to the end, cut short by Ctrl-C, because the cluster failed,
             because of something that the user can mend, or by a bug of ours.
         sentence: Why, if it was not played to the end.
+        disk_full: Whether that is a full disk, which is no fault of the system.
     """
 
     ending: Ending
     sentence: str = ""
+    disk_full: bool = False
 
 
 def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:

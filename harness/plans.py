@@ -1,7 +1,7 @@
 """Plans from a file, from options, and one to start from."""
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from cluster.protocol import Ability, UserError
@@ -212,6 +212,27 @@ def refuse_impossible(
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
+
+
+def refuse_a_run_without_faults(
+    plan: Plan, *, abilities: Collection[Ability], dropped: Sequence[str]
+) -> None:
+    """Refuse a plan that wants faults, none of which can be played: the run would prove nothing.
+
+    Args:
+        plan: As asked for.
+        abilities: What the hosts and the system can do.
+        dropped: Why families are left out, in sentences.
+
+    Raises:
+        UserError: Not one family of its `nemesis` is left.
+    """
+    if plan.faults is not None or plan.scenario is not None or not plan.nemesis:
+        return
+    if not played_families(plan, abilities=abilities):
+        raise UserError(
+            f'no fault can be played: {dropped[0]}; to play without faults, add --nemesis ""'
+        )
 
 
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from checkers.errors import EngineError
 from cluster.protocol import UserError
 from harness.endings import Ending
-from harness.errors import InternalError
+from harness.errors import InternalError, UnplayedError
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.milestones import load_milestones
@@ -42,6 +42,7 @@ class Repeat:
         took_s: From its start to its verdict.
         interrupted: Whether Ctrl-C ended it; it counts for nothing then.
         started: Whether its brokers were ready once.
+        blind: Checks that were not applicable to it, by name.
     """
 
     run_id: str | None
@@ -51,6 +52,7 @@ class Repeat:
     took_s: float
     interrupted: bool = False
     started: bool = True
+    blind: frozenset[str] = frozenset()
 
 
 class Wanted(Protocol):
@@ -228,19 +230,28 @@ def kinds_of(verdict: Verdict) -> frozenset[str]:
     )
 
 
-def repeat(play: Callable[[], tuple[Verdict, RunPaths]], wanted: Wanted, *, first: bool) -> Repeat:
+def repeat(
+    play: Callable[[], tuple[Verdict, RunPaths]],
+    wanted: Wanted,
+    *,
+    first: bool,
+    bisect: bool = False,
+) -> Repeat:
     """Play once more, and compare.
 
     Args:
         play: Plays and judges one run.
         wanted: What to compare with.
         first: Whether it is the first: what the user can mend ends all of it then.
+        bisect: Whether a build is judged: a run that it ended says so of that build, and all else,
+            a bug of ours for one, says nothing of it and ends all.
     """
     begun_s = stopwatch_s()
     try:
         verdict, paths = play()
     except (EngineError, InternalError, PlanError, StoreError, UserError) as failed:
-        if first and not isinstance(failed, InternalError):
+        of_build, ours = isinstance(failed, UnplayedError), isinstance(failed, InternalError)
+        if not of_build if bisect else first and not ours:
             raise
         return Repeat(
             run_id=None,
@@ -260,6 +271,7 @@ def repeat(play: Callable[[], tuple[Verdict, RunPaths]], wanted: Wanted, *, firs
         took_s=stopwatch_s() - begun_s,
         interrupted=interrupted,
         started=any(each.name == "ready" for each in load_milestones(paths.milestones)),
+        blind=frozenset(name for name, rows in verdict.checked.items() if rows is None),
     )
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.protocol import ClusterError, UserError
+from cluster.protocol import ClusterError, FullDiskError
 from harness.conclusion import conclude
 from harness.endings import Ending
-from harness.errors import InternalError
+from harness.errors import InternalError, UnplayedError
 from harness.interrupt import KEEPING, Answer
 from harness.judgement import choose_engine
 from harness.keep import keep_cluster
@@ -41,13 +41,15 @@ class Session:
 
         Raises:
             UserError, PlanError, StoreError: Something that the user can mend; nothing is running.
+                An UnplayedError, if the run had begun.
             InternalError: A bug of ours; the record was judged for what there is.
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
         with staging.played() as played:
             if played.result.ending is Ending.USER:
-                raise UserError(played.result.sentence)
+                full = played.result.disk_full
+                raise (FullDiskError if full else UnplayedError)(played.result.sentence)
             if played.result.ending is Ending.CLUSTER:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:

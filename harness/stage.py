@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.protocol import ClusterError, UserError
+from cluster.protocol import ClusterError, FullDiskError, UserError
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, ONCE, TWICE, Interrupts, die_with_parent
 from harness.life import Life
@@ -47,7 +47,7 @@ def main() -> None:
             plan = plan_from(load_plan(paths.plan))
             world = world_of(plan)
         except Exception as failed:  # noqa: BLE001 - as in `outcome`
-            result = _result_of(failed, paths)
+            result = result_of(failed, paths)
             json.dump({**asdict(result), "heard": 0, "noted": False}, pipe)
             return
         interrupts = Interrupts(world.event)
@@ -117,7 +117,7 @@ def outcome(
     try:
         live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
-        result = _result_of(failed, paths)
+        result = result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
             result = replace(result, ending=Ending.INTERRUPTED)
         return noted(paths, clock, result)
@@ -163,14 +163,21 @@ def live(
     world.play(lived, story_s=waits_s(plan) if plan.scenario else 0.0)
 
 
-def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
+def result_of(failed: Exception, paths: RunPaths) -> StageResult:
+    """Return how a run ended by an exception.
+
+    Args:
+        failed: That ended it.
+        paths: Its folder.
+    """
     match failed:
         case UserError() | PlanError():
-            return StageResult(ending=Ending.USER, sentence=str(failed))
+            full = isinstance(failed, FullDiskError)
+            return StageResult(ending=Ending.USER, sentence=str(failed), disk_full=full)
         case ClusterError() | WaitTimeoutError() | FleetError():
             return StageResult(ending=Ending.CLUSTER, sentence=str(failed))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return StageResult(ending=Ending.USER, sentence=_disk_full(paths))
+            return StageResult(ending=Ending.USER, sentence=_disk_full(paths), disk_full=True)
         case _:
             traceback.print_exception(failed)
             sentence = f"{type(failed).__name__}: {failed}"

@@ -33,7 +33,12 @@ from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, Answer, Answers, at_once, postponed
 from harness.permission import permit
-from harness.plans import as_played, refuse_another_kafka, refuse_impossible
+from harness.plans import (
+    as_played,
+    refuse_a_run_without_faults,
+    refuse_another_kafka,
+    refuse_impossible,
+)
 from harness.scenarios.choices import doubts, refuse_another_story
 from harness.scenarios.telling import story_of
 from nemesis.schedule import deal_schedule
@@ -102,6 +107,7 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     say(f"hosts: {choice.kind} ({choice.why})")
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
     dropped = deal_schedule(plan, abilities=abilities, why_not=why_not).dropped
+    refuse_a_run_without_faults(plan, abilities=abilities, dropped=dropped)
     for sentence in (*doubts(plan), *dropped):
         say(sentence)
     refuse_another_kafka(plan, image_has=choice.kafka)
@@ -282,7 +288,11 @@ class Staging:
                 answers.stage_ended(values.get("heard", 0))
         if not values:
             return _ended_by_itself(stage.returncode, paths, clock)
-        result = StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+        result = StageResult(
+            ending=Ending(values["ending"]),
+            sentence=values["sentence"],
+            disk_full=values["disk_full"],
+        )
         return result if values["noted"] else noted(paths, clock, result)
 
     def _started(

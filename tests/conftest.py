@@ -124,6 +124,8 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List why tests were left out, with how many."""
-    for sentence in machine.left_out(terminalreporter.stats.get("skipped", [])):
+    """List why tests were left out, with how many, and what no test plays."""
+    named = terminalreporter.config.args_source is pytest.Config.ArgsSource.ARGS
+    skipped = terminalreporter.stats.get("skipped", [])
+    for sentence in machine.left_out(skipped, whole=not named):
         terminalreporter.write_line(sentence)

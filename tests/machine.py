@@ -113,14 +113,22 @@ def wrongly_skipped(raised: object, longrepr: object) -> str:
     return ""
 
 
-def left_out(reports: Iterable[pytest.TestReport]) -> list[str]:
-    """Return a sentence for each reason why tests were left out, with how many."""
+NO_TEST = "not played by any test: Tansu; docs/systems/README.md has the command that plays it"
+
+
+def left_out(reports: Iterable[pytest.TestReport], *, whole: bool = False) -> list[str]:
+    """Return a sentence for each reason why tests were left out, with how many.
+
+    Args:
+        reports: Of those that were skipped.
+        whole: Whether nobody named the tests: then also what no test plays.
+    """
     said = [each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple | list)]
     reasons = [text.partition(LEFT_OUT)[2] for text in said if LEFT_OUT in text]
     return [
         f"{LEFT_OUT}{count} test{'s' if count > 1 else ''}: {reason}"
         for reason, count in Counter(reasons).most_common()
-    ]
+    ] + [NO_TEST] * whole
 
 
 def _root() -> str:

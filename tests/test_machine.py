@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine import INSIDE, needs
+from tests.machine import INSIDE, NO_TEST, needs
 from tests.side_by_side import APART, LONG, unit_of
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,8 @@ def session(
     (folder / "test_sample.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if key not in {"CI", INSIDE}}
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-q"]
-    options += ["-p", "tests.conftest", "-p", "no:cacheprovider"]
+    # Hypothesis first, as ever: what conftest imports has strategies made, which it warns of else.
+    options += ["-p", "hypothesispytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *(words or ("test_sample.py",))],
         cwd=folder,
@@ -74,6 +75,14 @@ def test_what_is_left_out_is_listed_by_reason_with_its_count(tmp_path: Path) -> 
     counts, said = session(tmp_path, SAMPLE)
     assert counts == {"passed": 1, "skipped": 2}, said
     assert f"left out: 2 tests: {REASON}" in said.splitlines()
+    assert NO_TEST not in said
+
+
+def test_a_session_of_all_tests_says_what_none_of_them_plays(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text("def test_one(): pass\n")
+    _, whole = session(tmp_path, SAMPLE, "-p", "no:xdist")
+    assert NO_TEST in whole.splitlines(), whole
 
 
 def test_a_skip_of_any_other_kind_fails_whatever_it_says(tmp_path: Path) -> None:

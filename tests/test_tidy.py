@@ -122,6 +122,7 @@ SOURCES = ("list-offsets", "metadata", "metadata-log", "zookeeper")
 KNOW_KAFKA = {
     "checkers/spark/nodes.py": "the pure readers of Kafka's files, in Spark",
     "cluster/hosts/ssh/paths.py": "paths stand in settings, which Java escapes",
+    "harness/simulated/channel.py": "takes the wire's place: the same questions in virtual time",
     "harness/keep.py": "a kept cluster hands its ZooKeeper's address on",
     "results/record/plan.py": "who keeps the metadata is a part of a plan",
     "results/record/systems.py": "the names of systems, and which versions have which modes",

@@ -2,8 +2,9 @@
 
 import re
 
-from cluster.protocol import ClusterError, UserError
+from cluster.protocol import ClusterError, FullDiskError, UserError
 
+_FULL = r"No space left on device|Disk quota exceeded"
 _MEANINGS = (
     (
         r"Socket server failed to bind to (?P<what>[^\n:]+:\d+)",
@@ -14,7 +15,7 @@ _MEANINGS = (
         "its port is in use ({what}); end what listens there, or run again",
     ),
     (
-        r"No space left on device|Disk quota exceeded",
+        _FULL,
         "its disk is full; make room, or use --store with a folder on another disk",
     ),
     (
@@ -52,6 +53,7 @@ def sentence(what: str, text: str) -> ClusterError:
         if match := re.search(pattern, text):
             groups = match.groupdict().values()
             named = next((group.strip() for group in groups if group), "see its log")
-            return UserError(f"{what}: {meaning.format(what=named.rstrip('.'))}")
+            error = FullDiskError if pattern == _FULL else UserError
+            return error(f"{what}: {meaning.format(what=named.rstrip('.'))}")
     lines = [line.strip() for line in text.splitlines() if line.strip()][-LAST_LINES:]
     return ClusterError(f"{what}; its last words: {' | '.join(lines) or 'none'}")

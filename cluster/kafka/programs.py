@@ -14,7 +14,7 @@ from cluster.kafka.log_files import Logging, logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
 from cluster.kafka.versions import LAST_WITH_LOG4J1
 from cluster.nodes import node_id
-from cluster.protocol import Endpoint, UserError
+from cluster.protocol import Endpoint, unwritable
 from cluster.reference.process.formatting import format_log_dirs
 from results.record.declared import Sight
 from results.record.plan import Plan
@@ -199,7 +199,7 @@ class ReferencePrograms:
         try:
             format_log_dirs({node_id(seat.node): seat.data for seat in seats})
         except OSError as error:
-            raise UserError(f"{error.filename} cannot be written: {error.strerror}") from error
+            raise unwritable(error.filename, error) from error
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
         """Return the command line of a node."""

@@ -16,7 +16,7 @@ from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.versions import java_properties, numbers_of
 from cluster.nodes import node_id
-from cluster.protocol import ClusterError, UserError
+from cluster.protocol import ClusterError, unwritable
 
 FORMAT_TIMEOUT_S = 60
 LEAST_HEAP_MB = 128
@@ -69,7 +69,7 @@ def format_storage(
             shutil.copytree(data[first], data[node])
             _make_own(data[node] / "meta.properties", node)
     except OSError as error:
-        raise UserError(f"{data[first].parent} cannot be written: {error.strerror}") from error
+        raise unwritable(data[first].parent, error) from error
 
 
 def random_uuid() -> str:

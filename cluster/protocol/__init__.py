@@ -30,7 +30,9 @@ from cluster.protocol.brokers import (
 )
 from cluster.protocol.errors import (
     ClusterError,
+    FullDiskError,
     UserError,
+    unwritable,
 )
 from cluster.protocol.links import (
     CLIENTS,
@@ -87,6 +89,7 @@ __all__ = [
     "Disk",
     "Ended",
     "Endpoint",
+    "FullDiskError",
     "HasControllers",
     "HasFiles",
     "HasLogs",
@@ -106,4 +109,5 @@ __all__ = [
     "TellsRoom",
     "UserError",
     "Vote",
+    "unwritable",
 ]

@@ -4,7 +4,6 @@ Texts in it are templates: `{port}` stands for the node's port. A brace is writt
 """
 
 import string
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cluster.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS
 from cluster.protocol import Ability, UserError
 from results.record.declared import Sight
+from results.record.own import tables_of
+from results.record.plan import PlanError
 
 NAMES: Mapping[str, str] = {
     "id": "the broker's id, as 1",
@@ -30,7 +31,7 @@ NAMES: Mapping[str, str] = {
     "inner_peers": "the same with their second ports",
 }
 """What templates may name."""
-_MOST_BYTES = 1 << 18
+_HERE = "here"
 
 
 class Lack(StrEnum):
@@ -47,7 +48,8 @@ class CommandFile(BaseModel):
     Attributes:
         what: The system for people, with its version.
         argv: How a broker is started. A program without a slash is looked up in `PATH`; a relative
-            path begins at the file's folder.
+            path begins at the file's folder. Its path, as that of `prepare` and those of
+            `software`, may name `{here}` alone.
         prepare: What is run once for each node before, in its folder on this machine.
         environment: Of the brokers, beside ours.
         files: Are written for each node before: text by path in its folder.
@@ -108,6 +110,14 @@ class CommandFile(BaseModel):
                         f"{{{name}}} in {text!r} is none of {', '.join(NAMES)}; a brace is"
                         " written twice"
                     )
+        for text in (self.argv[0], *self.prepare[:1], *self.software):
+            for name in _named_in(text):
+                if name != _HERE:
+                    raise ValueError(
+                        f"{{{name}}} in {text!r}: of a program's path only {{{_HERE}}} may be a"
+                        " name, because it is looked for once for all nodes; a brace is written"
+                        " twice"
+                    )
         last = self.first_id + (self.brokers or 9)
         if {*range(self.first_id, last)} & {*_CONTROLLERS}:
             raise ValueError(
@@ -127,18 +137,18 @@ def load_command(path: Path) -> CommandFile:
     """Read a file.
 
     Raises:
-        UserError: It cannot be read, or says something that nobody understands.
+        UserError: It cannot be read, somebody else owns or may write it, or it says something that
+            nobody understands.
     """
     try:
-        with path.open("rb") as opened:
-            values = tomllib.loads(opened.read(_MOST_BYTES).decode("utf-8"))
-    except OSError as unreadable:
+        values = tables_of(path)  # It starts programs as the user, so it is the user's own.
+    except PlanError as refused:
+        raise UserError(str(refused)) from refused
+    if not values:
         raise UserError(
-            f"--system command:{path} cannot be read ({unreadable.strerror}); name a file as"
+            f"--system command:{path}: it is not there, or empty; name a file as"
             " docs/systems/kfake.toml"
-        ) from unreadable
-    except ValueError as malformed:
-        raise UserError(f"{path} is not TOML: {malformed}") from malformed
+        )
     try:
         return CommandFile.model_validate(values)
     except ValidationError as invalid:

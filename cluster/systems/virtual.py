@@ -1,18 +1,15 @@
-"""The reference cluster in virtual time: its brokers, and the wire by which they are asked."""
+"""The reference cluster in virtual time: its brokers."""
 
 from collections.abc import Sequence
 from random import Random
 
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.programs import SETTINGS, ReferencePrograms, Seat
-from cluster.kafka.wire import CLIENT_ID, A, WireError, dialling
 from cluster.nodes import node_id
 from cluster.protocol import Hosts
 from cluster.reference.process.formatting import write_meta
 from results.record.paths import RunPaths
 from results.record.plan import Plan
-
-__all__ = ["CLIENT_ID", "A", "WireError", "dialling", "virtual_cluster"]
 
 
 def virtual_cluster(plan: Plan, hosts: Hosts, paths: RunPaths, random: Random) -> KafkaCluster:

@@ -259,8 +259,7 @@ def _played(
                 display.playing, display.begun_s = at, stopwatch_s()
                 play = partial(player.play, each, seed)
                 try:
-                    # What the user can mend ends a bisection whenever it comes.
-                    again = repeat(play, each.wanted, first=bisect or number == 0)
+                    again = repeat(play, each.wanted, first=number == 0, bisect=bisect)
                     tally = display.add(again)
                 except (
                     KeyboardInterrupt

@@ -5,18 +5,19 @@ with one, as `cluster.reference.wire.apis` has it for connections of all other c
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import cast
 
 from kio.static.protocol import RequestPayload
 
+from cluster.kafka.wire import CLIENT_ID, A, WireError, dialling
 from cluster.nodes import node_id
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK
 from cluster.reference.simulator.process import Process
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_versions
-from cluster.systems.virtual import CLIENT_ID, A, WireError
 from harness.simulated.asking import WORK
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S
@@ -24,6 +25,19 @@ from results.record.runtime import Event as WaitedFor
 from results.record.runtime import new_event
 
 _KEPT_QUESTIONS = 8
+
+
+def questions_over(machines: ClientHosts) -> AbstractContextManager[None]:
+    """Have questions to brokers that are asked in a block go over the simulation's links.
+
+    Args:
+        machines: Of those who ask.
+    """
+
+    def dial(host: str, _port: int) -> SimulatedChannel:  # A machine has one door.
+        return SimulatedChannel(machines, host)
+
+    return dialling(dial)
 
 
 class SimulatedChannel:

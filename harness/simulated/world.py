@@ -11,8 +11,8 @@ from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from cluster.systems.system import Deployment
-from cluster.systems.virtual import dialling, virtual_cluster
-from harness.simulated.channel import SimulatedChannel
+from cluster.systems.virtual import virtual_cluster
+from harness.simulated.channel import questions_over
 from harness.simulated.clock import VirtualClock
 from harness.simulated.signalled import SignalledEvent
 from harness.simulated.worker import ClientHosts, SimulatedWorker, numbers_of
@@ -102,11 +102,7 @@ class SimulatedWorld:
         """
         limit_s = longest_s(self._plan) + story_s
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
-
-        def dial(host: str, _port: int) -> SimulatedChannel:  # A machine has one door.
-            return SimulatedChannel(machines, host)
-
-        with within(self._tasks), dialling(dial):
+        with within(self._tasks), questions_over(machines):
             try:
                 self._tasks.run(life, "life", limit_ns=round(limit_s * NS_PER_S))
             finally:

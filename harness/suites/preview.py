@@ -90,6 +90,6 @@ def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[
 
 def _dropped(plan: Plan) -> tuple[str, ...]:
     try:
-        return dealt(plan)[1].dropped
+        return dealt(plan).schedule.dropped
     except (UserError, PlanError) as refused:
         return (f"it cannot be played here: {refused}",)

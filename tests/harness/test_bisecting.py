@@ -1,17 +1,23 @@
 """What runs on a build say of it, as `git bisect run` reads exit codes."""
 
+import errno
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from cluster.protocol import UserError
+from cluster.kafka.failures import sentence
+from cluster.protocol import FullDiskError, UserError
 from harness.bisecting import failure_of, settled_by, unbuilt
 from harness.cli import exit_code
+from harness.errors import InternalError, UnplayedError
 from harness.repro import Repeat, SameFailure, Tally
 from harness.session import Session
+from harness.stage import result_of
+from harness.staging import Staging
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
-from results.record.plan import Plan, PlanError, dump_plan
+from results.record.plan import Plan, PlanError, dump_plan, plan_from
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict, Words
 from results.verdict_json import write_verdict
@@ -26,8 +32,9 @@ RUN = "log/20261121T104500Z-7"
 
 
 def run_of(
-    verdict: str, *kinds: str, differs: bool = True, interrupted: bool = False, started: bool = True
-) -> Repeat:
+    verdict: str, *kinds: str, differs: bool = True, interrupted: bool = False,
+    started: bool = True, blind: str = "",
+) -> Repeat:  # fmt: skip
     return Repeat(
         run_id="log/1",
         verdict=verdict,
@@ -36,6 +43,7 @@ def run_of(
         took_s=1.0,
         interrupted=interrupted,
         started=started,
+        blind=frozenset({blind}),
     )
 
 
@@ -51,6 +59,9 @@ OTHER, IN_PART = run_of("invalid", "unseen"), run_of("invalid", "epoch-mismatch"
         ([GOOD, GOOD], 2, 0),
         ([GOOD, OTHER], 2, 0),
         ([BAD], 3, 1),
+        ([GOOD, run_of("valid", blind="unseen")], 2, 0),
+        ([GOOD, run_of("valid", blind="lost-write")], 2, 125),
+        ([run_of("invalid", "unseen", blind="lost-write")], 1, 125),
         ([UNKNOWN, GOOD, BAD], 3, 1),
         ([UNKNOWN, GOOD, GOOD], 3, 125),
         ([GOOD, IN_PART], 2, 125),
@@ -217,8 +228,41 @@ def test_ctrl_c_and_what_the_user_can_mend_end_the_bisection_whenever_they_come(
     for ends in ([KeyboardInterrupt()], [good, KeyboardInterrupt()]):
         played(monkeypatch, stored, *ends)
         assert bisect(stored, "--times", "3") == 130
-    played(monkeypatch, stored, good, UserError("the disk is full"))
+    played(monkeypatch, stored, good, FullDiskError("the disk is full"))
     assert bisect(stored, "--times", "3") == 254
+
+
+def test_a_build_that_ends_its_run_is_skipped_and_a_bug_of_ours_ends_the_bisection(
+    stored: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = sentence("the broker of n1 ended", "java.lang.IllegalArgumentException: no such magic")
+    played(monkeypatch, stored, verdict_of(Validity.VALID), UnplayedError(str(ended)))
+    assert bisect(stored, "--times", "3") == 125
+    said = capsys.readouterr().out
+    assert "skip: the run did not come to its end (the broker of n1 ended: it refuses" in said
+    for ends in ([InternalError("a bug")], [verdict_of(Validity.VALID), InternalError("a bug")]):
+        played(monkeypatch, stored, *ends)
+        assert bisect(stored, "--times", "3") == 255
+
+
+@pytest.mark.parametrize(
+    ("failed", "raised"),
+    [
+        (UserError("it refuses a setting"), UnplayedError),
+        (sentence("n1 ended", "java.io.IOException: No space left on device"), FullDiskError),
+        (OSError(errno.ENOSPC, "no space"), FullDiskError),
+    ],
+)
+def test_a_session_tells_a_full_disk_from_what_the_system_ended(
+    failed: Exception, raised: type[UserError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = result_of(failed, RunPaths(tmp_path))
+    monkeypatch.setattr(Staging, "_play", lambda *_: ended)
+    plan = plan_from({"hosts": "simulated", "system": "reference"})
+    session = Session(plan, tmp_path, Console(quiet=True))
+    with pytest.raises(raised) as caught:
+        session.run(engine="local", spark_master=None)
+    assert type(caught.value) is raised
 
 
 def test_without_bisect_exit_codes_are_as_ever(

@@ -10,6 +10,9 @@ from cluster.protocol import Ability, Endpoint, UserError
 from cluster.systems.command import CommandPrograms, CommandSystem
 from cluster.systems.command_file import CommandFile, filled, load_command
 from cluster.systems.system import why_not
+from harness.cli import exit_code
+from harness.dry_run import dealt
+from harness.staging import prepared
 from results.record.declared import Sight
 from results.record.plan import Plan, plan_from
 from tests.systems.by_template import ROOT, reference_file
@@ -74,6 +77,10 @@ def test_names_stand_for_what_differs_from_node_to_node() -> None:
         ({"argv": ["sh", "{port!r}"]}, r"\{port!r\} in"),
         ({"argv": ["sh", "{port.real}"]}, r"\{port.real\} in"),
         ({"argv": ["sh", "{"]}, "a brace is written twice"),
+        ({"argv": ["./{node}"]}, r"\{node\} in './\{node\}': .* only \{here\} may be a name"),
+        ({"prepare": ["{folder}/x"]}, r"only \{here\} may be a name"),
+        ({"software": ["{heer}/x"]}, r"only \{here\} may be a name"),
+        ({"software": ["{"]}, "a brace is written twice"),
         ({"environment": {"A": "{b}"}}, r"\{b\} in"),
         ({"files": {"../x": ""}}, "lies outside of a node's folder"),
         ({"files": {"/etc/x": ""}}, "lies outside of a node's folder"),
@@ -93,15 +100,23 @@ def test_what_nobody_understands_is_refused(
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="it is not there, or empty"):
         load_command(tmp_path / "absent.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("= 1", encoding="utf-8")
-    with pytest.raises(UserError, match="is not TOML"):
+    with pytest.raises(UserError, match="is no TOML at line 1"):
         load_command(broken)
     broken.write_text('what = "x"', encoding="utf-8")
     with pytest.raises(UserError, match="argv is missing"):
         load_command(broken)
+
+
+def test_a_file_that_others_may_write_starts_nothing(tmp_path: Path) -> None:
+    file = written(tmp_path, argv=["{here}/own"], software=["{here}/own"])
+    load_command(file)
+    file.chmod(0o664)
+    with pytest.raises(UserError, match=r"others may write .*chmod go-w"):
+        load_command(file)
 
 
 def test_a_program_that_is_not_there_is_told_with_the_remedy(tmp_path: Path) -> None:
@@ -214,3 +229,27 @@ def test_every_key_has_a_line_in_the_page() -> None:
     page = (ROOT / "docs/systems/README.md").read_text(encoding="utf-8")
     missing = [key for key in CommandFile.model_fields if f"`{key}`" not in page]
     assert missing == []
+
+
+def test_a_run_that_wants_faults_and_can_have_none_is_refused(tmp_path: Path) -> None:
+    none = dict.fromkeys(("pause", "elect", "reassign", "topics"), "it has a watchdog")
+    file = written(tmp_path, cannot=none)
+    default: dict[str, object] = {"system": f"command:{file}", "hosts": "process"}
+    told = 'no fault can be played: faults of .* are left out: .*; .* add --nemesis ""'
+    for plan in (plan_from(default), plan_from({**default, "nemesis": "all"})):
+        with pytest.raises(UserError, match=told):
+            prepared(plan, keep=False, say=print)
+        with pytest.raises(UserError, match=told):
+            dealt(plan)
+    assert not dealt(plan_from({**default, "nemesis": ""})).schedule.faults
+    assert prepared(plan_from({**default, "nemesis": ""}), keep=False, say=print).plan.nemesis == ()
+
+
+def test_a_dry_run_shows_the_plan_with_what_the_system_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, brokers=2, first_id=4)
+    assert exit_code(["run", "--dry-run", "--system", f"command:{file}", "--hosts", "process"]) == 0
+    shown = capsys.readouterr().out
+    assert "nodes = 2" in shown
+    assert "broker_ids = [" in shown
