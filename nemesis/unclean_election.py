@@ -153,10 +153,14 @@ class UncleanElection:
 
 
 def leaves_somebody_to_elect(plan: Plan) -> bool:
-    """Tell whether who keeps the metadata outlives all replicas of a partition but one."""
+    """Tell whether who keeps the metadata outlives all replicas of a partition but one.
+
+    Of an attached cluster nobody knows who does: they may be its brokers.
+    """
     if plan.replication == 1:
         return False
-    return not plan.brokers_vote or _majority_lives(plan.replication, plan.nodes)
+    apart = plan.kept_outside or plan.own_controllers > 0
+    return apart or _majority_lives(plan.replication, plan.nodes)
 
 
 def _majority_lives(replicas: int, voters: int) -> bool:

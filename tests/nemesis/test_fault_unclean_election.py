@@ -10,6 +10,7 @@ from cluster.protocol import ClusterError, ClusterView
 from nemesis import unclean_election
 from nemesis.scheduled import ScheduledFault
 from results.record.clock import wait_until
+from results.record.plan import Plan
 from tests.nemesis.conftest import FakeCluster, World
 
 PLACE = ("log-0", 0)
@@ -152,3 +153,13 @@ def test_the_end_of_the_main_phase_ends_its_long_preparation(
     electing.asleep.clear()
     assert nemesis.heal_all().healed
     assert world.last_rows()[0]["confirmed_ns"] is None
+
+
+def test_hidden_voters_may_be_the_brokers_that_the_fault_kills() -> None:
+    """An attached cluster of combined nodes would be left without a majority."""
+    hidden = Plan(system="attached:/a.toml", broker_ids=(1, 2, 3))
+    assert not unclean_election.leaves_somebody_to_elect(hidden)
+    two = hidden.model_copy(update={"replication": 2})
+    apart = Plan(system="kafka:4.3.1:controllers")
+    outside = Plan(system="kafka:2.7.2")
+    assert all(map(unclean_election.leaves_somebody_to_elect, (two, apart, outside)))
