@@ -11,14 +11,14 @@ from cluster.files.checkpoints import offset_checkpoint, properties
 from cluster.files.damage import DamagedFileError
 from cluster.files.quorum_log import LoggedVote, quorum_votes
 from cluster.protocol import ClusterError, Disk
+from results.record.terms import QUORUM_TOPIC, CheckpointFile
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
 DATA = "data"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+RECOVERY_POINTS = CheckpointFile.RECOVERY_POINTS.value
 FLUSH_INTERVAL = "log.flush.interval.messages"
-METADATA_LOG = "__cluster_metadata"
 
 
 class KafkaLogs:
@@ -27,8 +27,8 @@ class KafkaLogs:
     data: str = DATA
     checkpoints: tuple[str, ...] = (
         RECOVERY_POINTS,
-        "replication-offset-checkpoint",
-        "log-start-offset-checkpoint",
+        CheckpointFile.HIGH_WATERMARKS.value,
+        CheckpointFile.LOG_STARTS.value,
         "cleaner-offset-checkpoint",
         ".kafka_cleanshutdown",
     )
@@ -38,7 +38,7 @@ class KafkaLogs:
         """Yield the partitions that have a log on a disk, in order; the metadata log is none."""
         for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
             topic, _, partition = folder.name.rpartition("-")
-            if topic and partition.isdecimal() and topic != METADATA_LOG:
+            if topic and partition.isdecimal() and topic != QUORUM_TOPIC:
                 yield (topic, int(partition)), folder
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
@@ -46,7 +46,7 @@ class KafkaLogs:
         return [
             path
             for path in disk.files(f"{DATA}/*/*")
-            if not path.parent.name.startswith(f"{METADATA_LOG}-")
+            if not path.parent.name.startswith(f"{QUORUM_TOPIC}-")
         ]
 
     def segments(self, disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
