@@ -6,7 +6,7 @@ import jinja2
 from markupsafe import Markup
 
 from results.record.clock import seconds
-from results.wording.headline import as_sentence
+from results.record.verdict import as_sentence
 from results.wording.inert import inert, shortened
 from results.wording.naming import said
 from results.wording.plural import many

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from results.record.plan import NEMESIS_KINDS, Plan
 from results.record.terms import QUORUM_TOPIC, AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Verdict, Words
-from results.wording.headline import as_sentence, counting, decides, ranked_anomalies
+from results.record.verdict import AnomalySummary, Verdict, Words, as_sentence
+from results.wording.headline import counting, decides, ranked_anomalies
 from results.wording.inert import inert
 from results.wording.reasons import heaviest_reason
 

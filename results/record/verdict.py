@@ -183,3 +183,8 @@ class Verdict:
         return self.words.get(name) or Words(
             one=f"{name} anomaly", many=f"{name} anomalies", means=""
         )
+
+
+def as_sentence(text: str) -> str:
+    """Return a checker's sentence with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from results.record.declared import AS_FAR_AS
 from results.record.terms import Validity
-from results.record.verdict import AnomalySummary, Example, Verdict
+from results.record.verdict import AnomalySummary, Example, Verdict, as_sentence
 from results.wording.plural import many
 from results.wording.reasons import heaviest_reason
 from results.wording.resting import untested
@@ -133,18 +133,21 @@ def broker_name(broker: object) -> str:
 
 def _valid(verdict: Verdict) -> Headline:
     found, bare = decisive(verdict), untested(verdict)
-    reach = tuple(as_sentence(each) for each in verdict.reach)
+    reach = verdict.reach
+    limited = bool(reach) and reach[0].startswith(AS_FAR_AS)
+    far = f"{reach[0][:1].lower()}{reach[0][1:]}" if limited else ""
     more = (*reach, *(f"Not tested: {each.promise.rstrip('.')}." for each in bare))
     if found is not None:
         name, summary = found
         told = verdict.words_of(name).counted(summary.count)
-        sentence = f"Valid, by contract: {told}, and that is"
-        head = _with_witness(ALLOWED, f"{sentence} allowed.", name, summary, more=more)
+        sentence = f"Valid, by contract: {told}, and that is allowed"
+        if far:
+            sentence, more = f"{sentence}, {far.rstrip('.')}", more[1:]
+        head = _with_witness(ALLOWED, f"{sentence}.", name, summary, more=more)
         whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
         reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
         return replace(head, more=(*reasons[:_MOST_REASONS], *more))
-    if reach and reach[0].startswith(AS_FAR_AS):
-        far = f"{reach[0][:1].lower()}{reach[0][1:]}"
+    if far:
         return Headline(tone="valid", sentence=f"Valid, {far}", more=more[1:])
     if bare:
         made = sum(not each.given_up for each in verdict.basis)
@@ -214,8 +217,3 @@ def _cause(witness: Example) -> str:
 def clauses(cause: str) -> tuple[str, ...]:
     """Return why it came so, and then each thing that the cause adds to that."""
     return tuple(_NOTES.split(cause))
-
-
-def as_sentence(text: str) -> str:
-    """Return a checker's sentence with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

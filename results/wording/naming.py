@@ -18,8 +18,8 @@ from markupsafe import Markup, escape
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.short import MESSAGE, op_name, value_name, value_named, value_prefixes
+from results.record.verdict import as_sentence
 from results.tables import RunTables
-from results.wording.headline import as_sentence
 from results.wording.inert import inert, shortened
 
 Ints = npt.NDArray[np.int64]
