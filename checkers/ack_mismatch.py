@@ -24,10 +24,11 @@ from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, known, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Promise
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Premise, Promise
 from checkers.step_findings import step_findings
 from checkers.symptoms import OF_WRITERS
 from checkers.unclean_elections import unclean_elections
+from checkers.weak_acks import hidden_cuts
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -104,7 +105,7 @@ def _check(group: Group) -> Findings:
     )
 
 
-def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
+def _excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
@@ -113,11 +114,16 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
     dropped = group.truncated(offsets)
     if len(rows):
         dropped |= _polled(group).holds(values, offsets)
-    return {
-        Excuse.ACKS: dropped & equal(sends, "acks", "1")[rows],
-        Excuse.UNCLEAN: dropped & unclean_elections(group).took(offsets, begun),
-        **taken_by_disks(group, offsets, ended),
+    cut, weak = hidden_cuts(group, begun), equal(sends, "acks", "1")[rows]
+    # Where nobody shows what was cut, an unclean leader may have had anything cut.
+    dropped_uncleanly = dropped if group.shows_cuts else np.ones(len(rows), dtype=np.bool_)
+    fits: dict[Excuse | Premise, Mask] = {
+        Excuse.ACKS: (dropped | cut.may_be) & weak,
+        Premise.SHOWN_CAUSE: ~dropped & cut.unknown & weak,
+        Excuse.UNCLEAN: dropped_uncleanly & unclean_elections(group).took(offsets, begun),
     }
+    fits.update(taken_by_disks(group, offsets, ended).items())
+    return fits
 
 
 def _describe(group: Group, places: _Places, row: int) -> Anomaly:

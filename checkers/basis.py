@@ -16,7 +16,7 @@ from checkers.protocol import Checker, During, Promise
 from checkers.registry import checkers_of
 from checkers.replica_reasons import listed
 from checkers.runner import CheckResult
-from results.record.declared import IN_WORDS, Sight, in_words
+from results.record.declared import Sight, in_words
 from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
@@ -85,9 +85,7 @@ def _not_looked_for(facts: RunFacts, promise: Promise) -> Iterator[str]:
     names = sorted({each.name for each in _blind(facts) if each.promise is promise})
     if names:
         what = unseen_by(facts, promise=promise)
-        ends = "" if what - {Sight.ENDS} else f"nobody can tell {IN_WORDS[Sight.ENDS]}"
-        why = ends or f"the system does not show {in_words(what - {Sight.ENDS})}"
-        yield f"{listed(names)} could not show: {why}"
+        yield f"{listed(names)} could not show: the system does not show {in_words(what)}"
 
 
 def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:

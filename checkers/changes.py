@@ -56,6 +56,17 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     )
 
 
+def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
+    """Tell the same by what the system shows: of what it never tells nothing is known."""
+    facts = group.facts
+    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
+    span = (since_ns - TOLD_LATE_NS, late_ns)
+    return was_left_alone(facts, since_ns, until_ns) and not (
+        (facts.shows(Sight.LEADER_EPOCHS) and elected(group, *span))
+        or (tells_restarts(facts) and restarted(group, *span))
+    )
+
+
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
     """Tell whether no fault was in force for a while, or just over, in the main phase or later.
 
@@ -104,9 +115,14 @@ def last_word_ns(group: Group) -> int:
     return min(int(seen_ns[observers == node].max(initial=-1)) for node in nodes)
 
 
+def tells_restarts(facts: RunFacts) -> bool:
+    """Tell whether the system shows when a broker began a new life."""
+    return {Sight.HIGH_WATERMARKS, Sight.ENDS} <= facts.declared.sees
+
+
 def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
     """Tell whether a broker's new life was first told in a time; if none is told, nobody knows."""
-    if not group.facts.shows(Sight.HIGH_WATERMARKS):
+    if not tells_restarts(group.facts):
         return True
     states = group.table("replica_states")
     nodes = np.array(states["node"].to_pylist(), dtype=np.str_)

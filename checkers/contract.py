@@ -36,9 +36,6 @@ REASONS: Mapping[str, str] = {
         " (librdkafka#4953, KIP-360)"
     ),
     **dict.fromkeys(DISK_EXCUSES, _DISKS),
-    Excuse.KILL: (
-        "processes were killed, and the system declares that what it acknowledged may go with them"
-    ),
     Excuse.REUSED: (
         "without broker epochs a leader that is back before its session ends goes on in its"
         " old epoch (before KIP-380)"

@@ -31,7 +31,6 @@ from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group, once
 from checkers.protocol import DISK_DOUBTS, Excuse
 from checkers.told_isrs import Told, isr_returns, told_isrs
-from results.record.declared import Declared, Sight
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
@@ -42,28 +41,14 @@ _STARTS_NS = 400_000_000
 busy may say later than the brokers died what these had told them."""
 _ANY = int(np.iinfo(np.int64).max)
 
-_KILLING = ("kill", "power-loss", "wipe", "bit-flip", "unclean-election", "controller-failover")
-"""Faults that kill processes, or may."""
-
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
 """Topic, partition, end of what is left, end of what was there, node; empty: any of the targets."""
 
 
-def disk_losses(faults: pa.Table, declared: Declared | None = None) -> tuple[DiskLoss, ...]:
-    """Return what the faults that take records took, by their effects, or may have taken.
-
-    Args:
-        faults: Of the run.
-        declared: What its system declared: a kill may take records, and what a disk lost may be
-            known to nobody; None: as Kafka.
-    """
-    declared = declared or Declared()
-    blind = Sight.REPLICA_LOGS not in declared.sees
+def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
+    """Return what the faults that take records took, by their effects, or may have taken."""
     found: list[DiskLoss] = list(_unconfirmed(faults))
-    if not declared.survives_kill:
-        killed = select(faults, equal(faults, "kind", *_KILLING) & was_begun(faults))
-        found += _of_anything(killed, Excuse.KILL)
     for excuse in _SPANS:
         hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
         rows = zip(
@@ -76,8 +61,7 @@ def disk_losses(faults: pa.Table, declared: Declared | None = None) -> tuple[Dis
             if excuse is not Excuse.FLIP:
                 until_ns = max(until_ns, heal_begun_ns(heal_effect, healed_ns))
             times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
-            losses = list(_losses(excuse, effect, frozenset(targets or ()), times))
-            found += losses or [_anything(targets, times, excuse)] * blind
+            found += _losses(excuse, effect, frozenset(targets or ()), times)
     return tuple(found)
 
 
@@ -116,30 +100,19 @@ def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
     """Yield a loss of anything for each fault that may have come to pass unseen."""
     ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS))
     rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))
-    yield from _of_anything(rows, Excuse.UNCONFIRMED)
-
-
-def _of_anything(rows: pa.Table, excuse: Excuse) -> Iterator[DiskLoss]:
-    """Yield a loss of anything for each of some faults."""
     columns = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
     for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *columns, strict=True):
-        until_ns = healed_ns if healed_ns >= 0 else _ANY
-        times = _Times(until_ns=until_ns, began_ns=began_ns, healed_ns=healed_ns)
-        yield _anything(targets, times, excuse)
-
-
-def _anything(targets: list[str] | None, times: "_Times", excuse: Excuse) -> DiskLoss:
-    return DiskLoss(
-        nodes=frozenset(targets or ()),
-        topic="",
-        partition=-1,
-        end_after=0,
-        end_before=_ANY,
-        until_ns=times.until_ns,
-        began_ns=times.began_ns,
-        healed_ns=times.healed_ns,
-        excuse=excuse.value,
-    )
+        yield DiskLoss(
+            nodes=frozenset(targets or ()),
+            topic="",
+            partition=-1,
+            end_after=0,
+            end_before=_ANY,
+            until_ns=healed_ns if healed_ns >= 0 else _ANY,
+            began_ns=began_ns,
+            healed_ns=healed_ns,
+            excuse=Excuse.UNCONFIRMED.value,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ epoch.
 
 Both are allowed only where something may have cost the client its answer: a fault, an election, a
 restart, a machine asleep. In a quiet time nobody can tell who is to blame: it is told, and not
-trusted.
+trusted. So it is where logs cannot be read: no copy tells its epoch then.
 
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.changes import NEVER_NS, was_left_alone, was_quiet
+from checkers.changes import NEVER_NS, seemed_quiet
 from checkers.client_reasons import (
     LIBRARY,
     doubt,
@@ -62,7 +62,6 @@ from checkers.protocol import (
 )
 from checkers.reads import reads_of
 from checkers.unclean_elections import took_value_at
-from results.record.declared import Sight
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -101,14 +100,18 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     again = []
     if group.facts.retries and not group.facts.idempotent:
         again.append(Excuse.RETRIES.value)
-    if _sent_in_other_epochs(group, value, offsets):
+    other_epochs = _sent_in_other_epochs(group, value, offsets)
+    if other_epochs and group.shows_logs:
         again.append(Excuse.NEW_EPOCH.value)
     doubtful = bool(again) and _sent_in_quiet(group, value)
     excuses = [] if doubtful else again
+    broken = [Premise.KNOWN_CAUSE.value] if doubtful else []
+    if other_epochs and not group.shows_logs:  # A broker that stores one epoch twice leaves this.
+        broken.append(Premise.SHOWN_CAUSE.value)
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
         excuses += _lost_copies(group, value, offsets)
-    return tuple(excuses), (Premise.KNOWN_CAUSE.value,) if doubtful else ()
+    return tuple(excuses), tuple(broken)
 
 
 def _sent_in_quiet(group: Group, value: int) -> bool:
@@ -119,16 +122,16 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
     spans = [
         (start, end if end >= 0 else NEVER_NS) for start, end in zip(begun, ended, strict=True)
     ]
-    if {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS} <= group.facts.declared.sees:
-        return bool(begun) and all(was_quiet(group, *span) for span in spans)
-    return bool(begun) and all(was_left_alone(group.facts, *span) for span in spans)
+    return bool(begun) and all(seemed_quiet(group, *span) for span in spans)
 
 
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for."""
+    """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for.
+
+    Where nobody shows logs, no copy tells its epoch: it may have.
+    """
     if not group.facts.idempotent or group.facts.plan.transactional:
         return False
-    # Where nobody shows logs, no copy tells its epoch.
     newest: dict[int, int] = {}
     for offset in offsets if group.shows_logs else ():
         written = _written(group, value, offset)

@@ -286,6 +286,11 @@ class Group:
         """Whether its system shows replicas' logs, and which of them counts: who led last."""
         return {Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS} <= self.facts.declared.sees
 
+    @property
+    def shows_cuts(self) -> bool:
+        """Whether its system shows which replicas were cut: brokers' own logs tell it."""
+        return self.shows_logs and self.facts.shows(Sight.BROKER_LOGS)
+
     @cached_property
     def _reads_begin(self) -> int:
         """The first offset that final reads returned, of the isolation that began last.
@@ -335,12 +340,7 @@ class Group:
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
     def truncated(self, offsets: Ints) -> Mask:
-        """Tell which offsets some replica is recorded to have truncated.
-
-        Where nobody shows logs, any may have been.
-        """
-        if not self.shows_logs:
-            return np.ones(len(offsets), dtype=np.bool_)
+        """Tell which offsets some replica is recorded to have truncated."""
         cuts = self.table("truncations")
         starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
         order = np.argsort(starts)

@@ -7,6 +7,7 @@ from checkers.facts import RunFacts
 from checkers.protocol import Promise
 from checkers.unclean_orders import KIND as UNCLEAN_ORDER
 from results.record.identities import groups
+from results.record.systems import SystemKind
 
 _UNCLEAN = "unclean.leader.election.enable"
 _LOG = (
@@ -32,7 +33,7 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
     """Return the same by promise."""
     made = {
         Promise.STORED: _acks(facts),
-        Promise.LEADERS: _unclean(facts),
+        **({} if _of_its_own(facts) else {Promise.LEADERS: _unclean(facts)}),
         Promise.ONCE: _duplicates(facts),
         Promise.LOG: _LOG,
         Promise.EPOCHS: _EPOCHS,
@@ -41,11 +42,16 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
         made[Promise.TRANSACTIONS] = _transactions(facts)
     if groups(facts.plan):
         made[Promise.GROUPS] = _GROUPS
-    if BROKER_ENDED.fits(facts):  # Records of before anybody watched them do not tell.
+    if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
         made[Promise.SERVERS] = _SERVERS
     if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
         made[Promise.RECOVERY] = _recovery(facts)
     return made
+
+
+def _of_its_own(facts: RunFacts) -> bool:
+    """Tell whether a program was run of which nobody says that it has Kafka's settings."""
+    return facts.plan.named.kind is SystemKind.COMMAND
 
 
 def given_up(facts: RunFacts) -> frozenset[Promise]:
@@ -59,6 +65,8 @@ def _acks(facts: RunFacts) -> str:
         return "acks=0: nothing is ever acknowledged, so every message may be lost"
     if facts.weak_acks:
         return "acks=1: the leader alone vouches for a message; losing the leader may lose it"
+    if _of_its_own(facts):
+        return "an acknowledged message is there at the end"
     if "min.insync.replicas" in facts.declared.unread:
         return (
             "acks=all: an acknowledged message is in every in-sync replica, which may be only one:"

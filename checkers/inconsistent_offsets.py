@@ -28,7 +28,18 @@ from checkers.client_reasons import (
     sent,
     server,
 )
-from checkers.columns import NONE, Ints, Mask, equal, ints, repeated, select, unique_pairs, within
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    equal,
+    first_match,
+    ints,
+    repeated,
+    select,
+    unique_pairs,
+    within,
+)
 from checkers.cuts import cut_off
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED
@@ -41,10 +52,21 @@ from checkers.findings import (
     texts_in,
 )
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proof,
+    Proved,
+)
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
+from checkers.weak_acks import HiddenCuts, hidden_cuts
 from checkers.witnesses import by_node, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -72,14 +94,14 @@ def _check(group: Group) -> Findings:
     begin, end = np.searchsorted(offsets, doubled), np.searchsorted(offsets, doubled, "right")
     excused = _excused_by_acks(group, offsets, distinct)
     items = [
-        (int(offset), distinct[first:last].tolist(), bool(excused[first:last].any()))
+        (int(offset), distinct[first:last].tolist(), _any_of(excused, first, last))
         for offset, first, last in zip(doubled, begin, end, strict=True)
     ]
     found = findings(
         len(repeated(np.sort(at[real]))),
         items,
         lambda item: _describe(group, item[0], item[1]),
-        lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
+        lambda item: _labels(group, item[0], item[1], item[2]),
     )
     why = "no offset was reported twice, so one with two values could not show"
     return could_not_show(found, why, given=bool(len(offsets)))
@@ -90,18 +112,35 @@ def _read_values(group: Group, offset: int) -> list[int]:
     return sorted(set(values[(at == offset) & (values >= 0)].tolist()))
 
 
-def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> Mask:
+def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
     """Tell for each (offset, value) if it may have been truncated, and readers saw one at most."""
     weak = _weak(group, values)
     if not weak.any():
-        return weak
+        return HiddenCuts(may_be=weak, unknown=weak)
     at, read = _polled(group)
     real = (at >= 0) & (read >= 0)
     read_twice = repeated(unique_pairs(at[real], read[real])[0])
-    log = group.final_log
+    weak = np.asarray(weak & ~within(offsets, read_twice), dtype=np.bool_)
+    told, log = group.truncated(offsets), group.final_log
+    if not group.shows_cuts:
+        cut = hidden_cuts(group, _sent_ns(group, values))
+        return HiddenCuts(may_be=weak & (told | cut.may_be), unknown=weak & ~told & cut.unknown)
     gone = ~within(values, read if log is None else log.values)
-    told = weak & (gone | group.truncated(offsets)) & ~within(offsets, read_twice)
-    return np.asarray(told, dtype=np.bool_)
+    return HiddenCuts(may_be=weak & (gone | told), unknown=np.zeros_like(weak))
+
+
+def _sent_ns(group: Group, values: Ints) -> Ints:
+    """Return when each of some values was sent; -1 if nobody did."""
+    sends = group.table("sends")
+    begun = np.append(ints(sends, "invoke_ns"), NONE)
+    return np.asarray(begun[first_match(values, ints(sends, "value"))], dtype=np.int64)
+
+
+def _any_of(excused: HiddenCuts, first: int, last: int) -> Labels:
+    """Return what some of the values of an offset give it."""
+    if excused.may_be[first:last].any():
+        return (Excuse.ACKS.value,), ()
+    return (), (Premise.SHOWN_CAUSE.value,) * bool(excused.unknown[first:last].any())
 
 
 def _weak(group: Group, values: Ints) -> Mask:
@@ -113,13 +152,13 @@ def _weak(group: Group, values: Ints) -> Mask:
     return np.asarray(weak, dtype=np.bool_)
 
 
-def _labels(group: Group, offset: int, values: list[int], *, by_acks: bool) -> Labels:
-    excuses = [Excuse.ACKS.value] if by_acks else []
+def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> Labels:
+    excuses = list(by_acks[0])
     if took_value_at(group, offset, values):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, offset, first_known_ns(group, offset))
-    return tuple(excuses), ()
+    return tuple(excuses), by_acks[1]
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

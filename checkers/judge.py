@@ -27,6 +27,7 @@ from results.record.verdict import (
     Example,
     Verdict,
     Words,
+    as_sentence,
 )
 
 Place = tuple[str, str, int]
@@ -59,6 +60,9 @@ _PREMISE_SENTENCES = {
     Premise.KNOWN_CAUSE.value: (
         "a client may send again what it has no answer for, but nothing is known that could have"
         " cost it the answer"
+    ),
+    Premise.SHOWN_CAUSE.value: (
+        "something that is allowed may have caused it, and the system does not show whether it did"
     ),
     Premise.UNDISTURBED.value: "somebody else ended or stopped a broker",
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
@@ -168,7 +172,7 @@ def weigh(
 
 def _reach(facts: RunFacts) -> tuple[str, ...]:
     told = (*unread_sentences(facts.declared), *facts.declared.notes)
-    return (*reach_without(unseen_by(facts)), *dict.fromkeys(told))
+    return (*reach_without(unseen_by(facts)), *dict.fromkeys(map(as_sentence, told)))
 
 
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:

@@ -1,9 +1,9 @@
 """lost-write: the cluster acknowledged a record, and it is gone.
 
 Definition: a certainly committed value that is missing from the final log of the leader; or whose
-known offset lies below the highest offset of a complete final read that did not return it. Of a
-system whose replicas' logs cannot be read: that a complete final read did not return, wherever it
-stood.
+known offset lies below the highest offset of a complete final read that did not return it. Where
+replicas' logs cannot be read, a complete final read that did not return the value is enough, at
+whatever offset it stood.
 
 Why it proves something: with acks=all the acknowledgement says that every in-sync replica has the
 record, and the log only grows; after recovery the leader's log must hold it. The second way needs
@@ -42,7 +42,7 @@ from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_acknowledged
-from checkers.weak_acks import may_be_dropped
+from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
     claims_around,
     holds,
@@ -51,11 +51,13 @@ from checkers.witnesses import (
     vanished,
 )
 from results.record.declared import Sight
+from results.record.milestones import OPEN
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Example, Words
 
 NAME = "lost-write"
 _SHOWN = 10
+_FAR = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,23 +148,25 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
         highest = int(ints(polls, "offset").max(initial=NONE))
         past = (offsets >= group.log_start) & (offsets < highest)
         if not group.shows_logs:  # What stood behind the last one read is gone, or is not given.
-            past = retained(offsets, group.log_start) & ~_held_back(group, isolation)
+            past = retained(offsets, group.log_start) & ~held_back(group, isolation)
         yield polls, past
 
 
-def _held_back(group: Group, isolation: str) -> Mask:
+def held_back(group: Group, isolation: str) -> Mask:
     """Tell which committed sends final reads may not have come to: a transaction was open there.
 
-    Only readers of what is committed are held back. Where they were led as far as others, nothing
-    was open.
+    Only readers of what is committed are held back, where the run noted that the last stable offset
+    stayed below the high watermark; and not from what such a reader was given before, for what is
+    stable stays so.
     """
     offsets, reads = ints(group.committed, "offset"), group.table("final_reads")
-    ends, mine = ints(reads, "target_end"), equal(reads, "isolation", isolation)
-    end, far = int(ends[mine].min()), int(ends[~mine].max(initial=NONE))
-    may_be_open = group.facts.plan.transactional and isolation == READ_COMMITTED
-    if not may_be_open or 0 <= far <= end:
+    noted, polls = group.facts.milestone(OPEN), group.table("polls")
+    if isolation != READ_COMMITTED or noted is None or group.place not in noted.detail:
         return np.zeros(len(offsets), dtype=np.bool_)
-    return np.asarray((offsets >= end) | (offsets < 0), dtype=np.bool_)
+    end = int(ints(reads, "target_end")[equal(reads, "isolation", isolation)].min(initial=_FAR))
+    given = ints(select(polls, equal(polls, "isolation", READ_COMMITTED)), "value")
+    behind = (offsets >= end) | (offsets < 0)
+    return np.asarray(behind & ~within(ints(group.committed, "value"), given), dtype=np.bool_)
 
 
 def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
@@ -181,16 +185,19 @@ def _passed(group: Group, loss: Loss) -> bool:
 
 
 def _labels(group: Group, loss: Loss) -> Labels:
-    excuses = []
-    if loss.weak and may_be_dropped(group, loss.offset, loss.sent_ns, loss.acked_ns):
+    excuses, broken = [], list(_broken(group, loss))
+    when = (loss.offset, loss.sent_ns, loss.acked_ns)
+    if loss.weak and may_be_dropped(group, *when):
         excuses.append(Excuse.ACKS.value)
+    elif loss.weak and nobody_knows(group, *when):
+        broken.append(Premise.SHOWN_CAUSE.value)
     if took_acknowledged(group, loss.offset, loss.value):
         excuses.append(Excuse.UNCLEAN.value)
     excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
     if not loss.from_log and group.facts.plan.transactional:
         sends = group.table("sends")
         excuses += marker_lost(group, select(sends, ints(sends, "value") == loss.value))
-    return tuple(dict.fromkeys(excuses)), _broken(group, loss)
+    return tuple(dict.fromkeys(excuses)), tuple(broken)
 
 
 def _describe(group: Group, loss: Loss) -> Anomaly:

@@ -41,6 +41,7 @@ class Premise(StrEnum):
     KNOWN_LOSSES = "known-losses"
     KEPT_COPIES = "kept-copies"
     KNOWN_CAUSE = "known-cause"
+    SHOWN_CAUSE = "shown-cause"
     UNDISTURBED = "undisturbed"
 
 
@@ -55,7 +56,6 @@ class Excuse(StrEnum):
     POWER = "power-loss"
     WIPE = "wipe"
     FLIP = "bit-flip"
-    KILL = "kill"
     REUSED = "reused-epoch"
     REBALANCE = "rebalance"
     UNCONFIRMED = "unconfirmed-fault"
@@ -123,7 +123,7 @@ class During(StrEnum):
     """What lay in the logs when the brokers had stopped."""
 
 
-DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP, Excuse.KILL)
+DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
 """One row of that table: what every replica that could have held a record lost."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,

@@ -46,12 +46,13 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Promise, Proved
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Premise, Promise, Proved
 from checkers.reads import reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
+from checkers.weak_acks import hidden_cuts
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -102,7 +103,11 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
     if name == INT_NONMONOTONIC:
         again = group.facts.retries and not group.facts.idempotent
         excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
-        excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
+        if group.shows_logs:
+            excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
+        else:
+            unknown = excuses[Premise.SHOWN_CAUSE] | _may_be_resent(group, steps.since)
+            excuses[Premise.SHOWN_CAUSE] = unknown
     story = _Story(group=group, name=name, steps=steps)
     return step_findings(
         rows,
@@ -122,7 +127,7 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
     if not group.facts.idempotent or group.facts.plan.transactional:
         return np.zeros(len(steps.at), dtype=np.bool_)
     if log is None:
-        return _may_be_resent(group, steps.since)
+        return np.zeros(len(steps.at), dtype=np.bool_)
     offsets = ints(group.table("sends"), "offset")
     earlier, later = (first_match(offsets[rows], log.offsets) for rows in (steps.since, steps.at))
     ids, epochs = (np.append(each, NONE) for each in (log.producer_ids, log.producer_epochs))
@@ -131,8 +136,8 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
-    """Tell which sends may have been sent again, where nobody shows logs that would tell."""
-    if group.shows_logs:
+    """Tell which sends an idempotent client may have sent again, where no log is shown to tell."""
+    if not group.facts.idempotent or group.facts.plan.transactional:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
     times = zip(*(ints(sends, name)[rows].tolist() for name in ("invoke_ns", "complete_ns")),
@@ -145,25 +150,28 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
     return np.array(told, dtype=np.bool_)
 
 
-def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:
+def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
     """Return what fits either of the two records of each step."""
-    fits: dict[Excuse, Mask] = {}
+    fits: dict[Excuse | Premise, Mask] = {}
     for rows in (steps.since, steps.at):
         for excuse, mask in send_excuses(group, rows).items():
             fits[excuse] = fits[excuse] | mask if excuse in fits else mask
     return fits
 
 
-def send_excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
-    """Return which excuses fit the record of each of some rows of `sends`."""
+def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
+    """Return which excuses fit the record of each of some rows of `sends`, and what it lacks."""
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
     lost = dropped(group, offsets, values)
     by_disks = taken_by_disks(group, offsets, ended)
+    weak = lost & equal(sends, "acks", "1")[rows]
+    cut = hidden_cuts(group, begun)
     return {
-        Excuse.ACKS: lost & equal(sends, "acks", "1")[rows],
+        Excuse.ACKS: weak if group.shows_cuts else weak & cut.may_be,
+        Premise.SHOWN_CAUSE: weak & cut.unknown,
         Excuse.UNCLEAN: lost & unclean_elections(group).took(offsets, begun),
         **{excuse: lost & gone for excuse, gone in by_disks.items()},
     }

@@ -264,7 +264,7 @@ def load_facts(root: Path) -> RunFacts:
         calm_from_ns=calm_ns,
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
-        disk_losses=disk_losses(faults, declared),
+        disk_losses=disk_losses(faults),
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),

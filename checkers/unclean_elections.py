@@ -40,7 +40,7 @@ from results.record.terms import Source
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of a partition's first election after its creation."""
-_AT_ONCE = (Excuse.POWER, Excuse.WIPE, Excuse.KILL)
+_AT_ONCE = (Excuse.POWER, Excuse.WIPE)
 """Faults that take their part of a log before the broker starts again."""
 
 

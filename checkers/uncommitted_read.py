@@ -364,7 +364,6 @@ CHECKER = Checker(
         many="records were read before they were committed",
         means="A reader got an offset that lay at or above the high watermark.",
         promise="Readers get only what is committed.",
-        explains={"epoch-mismatch": "what is not committed yet may be cut off, and written anew"},
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),

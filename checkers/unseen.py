@@ -42,7 +42,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.group_reasons import ends_of, kept_open
-from checkers.lost_write import lost_values, retained
+from checkers.lost_write import held_back, lost_values, retained
 from checkers.protocol import Chapter, Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.reigns import between
 from checkers.transactions import READ_COMMITTED
@@ -85,11 +85,15 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 def _unstable(group: Group, sends: pa.Table) -> Mask:
     """Tell which sends stand behind the end of the reads that count.
 
-    They stand in the leader's final log; without one, where they were acknowledged.
+    They stand in the leader's final log; without one, where they were acknowledged. Where logs are
+    not shown, it counts only if a transaction was seen to be open there (`held_back`).
     """
     log, reads = group.final_log, group.table("final_reads")
     if not group.facts.plan.transactional:
         return np.zeros(sends.num_rows, dtype=np.bool_)
+    if not group.shows_logs:
+        held = select(group.committed, held_back(group, READ_COMMITTED))
+        return within(ints(sends, "value"), ints(held, "value"))
     offsets = ints(sends, "offset")
     if log is not None:
         offsets = np.append(log.offsets, NONE)[first_match(ints(sends, "value"), log.values)]

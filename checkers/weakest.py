@@ -34,13 +34,8 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return for each such setting that nothing is promised about it, and what a kill may cost."""
-    told = [
+    """Return for each such setting that nothing is promised about it."""
+    return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)
-    ]
-    if not declared.survives_kill:
-        told.append(
-            "the system declares that what it acknowledged may go with a kill of its process"
-        )
-    return tuple(told)
+    )

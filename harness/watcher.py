@@ -131,7 +131,7 @@ class Watcher:
             plan=as_weakest(self._plan, self._declared),
             topics=tuple(self._topics),
             milestones=tuple(read_milestones(self._paths)[0]),
-            disk_losses=disk_losses(faults, self._declared),
+            disk_losses=disk_losses(faults),
             unclean_orders=unclean_orders(faults),
             disturbances=disturbances(faults),
             judge=self._plan.judge,

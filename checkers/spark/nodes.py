@@ -11,10 +11,13 @@ from cluster.files import replica
 from cluster.files.damage import DamagedFileError
 from cluster.files.damage import Problem as Damage
 from results.record.declared import Sight
-from results.record.terms import QUORUM_TOPIC, Source
+from results.record.terms import OWN_LOGS, QUORUM_TOPIC, Source
 
 _OF_CHECKPOINTS = ("high_watermark", "high_watermark_source", "high_watermark_ns", "epochs")
 """The columns of `replica_states` that checkpoint files tell."""
+_OF_OWN_LOGS = (Source.SERVER_LOG.value, Source.STATE_CHANGE_LOG.value)
+"""Where rows of `leadership` come from that brokers' own logs tell."""
+_QUORUM_STATE = "quorum-state"
 
 
 def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -40,27 +43,39 @@ def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.Recor
     """Return the rows that a system shows: what else lies in its files may be anything."""
     if sees == frozenset(Sight):
         return batch
+    shown = batch.filter(_rows_shown(name, batch, sees))
+    if name != "replica_states" or Sight.CHECKPOINTS in sees:
+        return shown
+    of_quorum = pc.equal(shown["topic"], pa.scalar(QUORUM_TOPIC))
+    for at, field in enumerate(shown.schema):
+        if field.name in _OF_CHECKPOINTS:
+            nothing = pa.nulls(shown.num_rows, field.type)
+            shown = shown.set_column(at, field, pc.if_else(of_quorum, shown[field.name], nothing))
+    return shown
+
+
+def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.BooleanArray:
+    """Tell which rows of a table come of what a system shows."""
     if name == "quorum_states":
-        return batch if Sight.QUORUM in sees else batch.slice(0, 0)
+        return pa.repeat(Sight.QUORUM in sees, batch.num_rows)
+    logs, metadata = Sight.REPLICA_LOGS in sees, Sight.METADATA_LOG in sees
     if name == "leadership":
         of_quorum = pc.equal(batch["source"], pa.scalar(Source.METADATA_LOG.value))
+        of_brokers = pc.is_in(batch["source"], pa.array(_OF_OWN_LOGS))
+        rest = pc.if_else(of_brokers, Sight.BROKER_LOGS in sees, logs)
     else:
         of_quorum = pc.equal(batch["topic"], pa.scalar(QUORUM_TOPIC))
-    if Sight.METADATA_LOG not in sees:
-        batch = batch.filter(pc.invert(of_quorum))
-    elif Sight.REPLICA_LOGS not in sees:
-        batch = batch.filter(of_quorum)
-    if Sight.METADATA_LOG not in sees and Sight.REPLICA_LOGS not in sees:
-        batch = batch.slice(0, 0)
-    if name == "replica_states" and Sight.CHECKPOINTS not in sees:
-        for at, field in enumerate(batch.schema):
-            if field.name in _OF_CHECKPOINTS:
-                batch = batch.set_column(at, field, pa.nulls(batch.num_rows, field.type))
-    return batch
+        rest = Sight.BROKER_LOGS in sees if name == "truncations" else logs
+    shown: pa.BooleanArray = pc.if_else(of_quorum, metadata, rest)
+    return shown
 
 
 def _sight_of(path: PurePath) -> Sight:
     """Return what a file of a node gives."""
+    if path.name == _QUORUM_STATE:
+        return Sight.QUORUM
+    if path.name in OWN_LOGS:
+        return Sight.BROKER_LOGS
     if f"{QUORUM_TOPIC}-0" in path.parts:
         return Sight.METADATA_LOG
     return Sight.CHECKPOINTS if path.name.endswith("-checkpoint") else Sight.REPLICA_LOGS

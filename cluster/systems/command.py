@@ -233,7 +233,6 @@ class CommandSystem:
             sees=file.sees | {Sight.ENDS},
             cannot={**_cannot(file, self.plan), **file.cannot},
             notes=file.notes,
-            survives_kill=file.survives_kill,
         )
 
     def told(self) -> Told:

@@ -1,7 +1,7 @@
 """What a system declares of itself: what can be seen of it, and what cannot be done to it.
 
-Of Kafka and of the reference cluster all can be seen and done. Of another system what it declared
-lies in `system.json` of a run: its judge asks for no more.
+Kafka and the reference cluster show all that there is, and take all faults. What another system
+declared lies in `system.json` of a run: its judge asks for no more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +20,8 @@ class Sight(StrEnum):
 
     REPLICA_LOGS = "replica-logs"
     """Each replica's records, in files of Kafka's format, after the last client has ended."""
+    BROKER_LOGS = "broker-logs"
+    """What brokers write of their own doing, such as where they cut a log."""
     CHECKPOINTS = "checkpoints"
     """The files beside them, such as where leader epochs begin."""
     METADATA_LOG = "metadata-log"
@@ -36,18 +38,19 @@ class Sight(StrEnum):
 
 IN_WORDS: Mapping[Sight, str] = {
     Sight.REPLICA_LOGS: "its replica logs",
+    Sight.BROKER_LOGS: "its brokers' own logs",
     Sight.CHECKPOINTS: "its checkpoint files",
     Sight.METADATA_LOG: "its metadata log",
     Sight.LEADER_EPOCHS: "its leader epochs",
     Sight.HIGH_WATERMARKS: "its replicas' high watermarks",
     Sight.QUORUM: "its controllers' quorum",
-    Sight.ENDS: "whether a broker of it ended by itself",
+    Sight.ENDS: "whether a broker ended by itself",
 }
 """What cannot be read, or told, where a system does not show it."""
-_FILES = (Sight.REPLICA_LOGS, Sight.CHECKPOINTS, Sight.METADATA_LOG)
+_FILES = (Sight.REPLICA_LOGS, Sight.BROKER_LOGS, Sight.CHECKPOINTS, Sight.METADATA_LOG)
 SHOWN_BY_FILES = frozenset(_FILES)
 """What nodes' files show, after the last client has ended."""
-_ANSWERS = (Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS, Sight.QUORUM)
+_REST = (Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS, Sight.QUORUM, Sight.ENDS)
 AS_FAR_AS = "As far as "
 """How a sentence begins that says how far a verdict reaches."""
 
@@ -72,15 +75,13 @@ def reach_without(sights: frozenset[Sight]) -> tuple[str, ...]:
     Returns:
         First one that begins with `AS_FAR_AS`; none where nothing is missing.
     """
-    files, answers = ([each for each in kind if each in sights] for kind in (_FILES, _ANSWERS))
+    files, rest = ([each for each in kind if each in sights] for kind in (_FILES, _REST))
     told = []
     if files:
         words = [IN_WORDS[each].removeprefix("its ") for each in files]
         told.append(f"this system's {_listed(words, 'and')} cannot be read.")
-    if answers:
-        told.append(f"this system does not show {in_words(answers)}.")
-    if Sight.ENDS in sights:
-        told.append(f"nobody can tell {IN_WORDS[Sight.ENDS]}.")
+    if rest:
+        told.append(f"this system does not show {in_words(rest)}.")
     if not told:
         return ()
     who = "clients can see" if Sight.REPLICA_LOGS in sights else "can be seen"
@@ -98,7 +99,6 @@ class Declared(BaseModel):
         notes: What else a verdict has to say, in sentences.
         unread: Settings of brokers or topics that the system could not tell: nothing that rests on
             them is promised, and the verdict says so.
-        survives_kill: Whether what was acknowledged is still there when a process was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -109,7 +109,6 @@ class Declared(BaseModel):
     cannot: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
-    survives_kill: bool = True
 
 
 class DeclaredError(ValueError):

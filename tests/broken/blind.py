@@ -13,7 +13,7 @@ from results.record.terms import QUORUM_TOPIC
 from tests.broken.record import Record, Row
 
 _OWN_LOGS = ("server-log", "state-change-log")
-"""What a node's own logs tell, which lie beside its replicas' logs."""
+"""Sources of what brokers' own logs tell."""
 
 
 def without(record: Record, sights: Iterable[Sight]) -> Record:
@@ -36,11 +36,14 @@ def _of_quorum(row: Row) -> bool:
 def _replica_logs(record: Record) -> None:
     record.drop("replica_records", lambda row: not _of_quorum(row))
     record.drop("replica_states", lambda row: not _of_quorum(row) and _of_file(row))
-    record.drop("truncations", lambda _: True)
-    record.drop("leadership", lambda row: row["source"] in _OWN_LOGS)
     for each in record.milestones:
         if each["name"] == "stopped":
             each["detail"] = {}
+
+
+def _broker_logs(record: Record) -> None:
+    record.drop("truncations", lambda _: True)
+    record.drop("leadership", lambda row: row["source"] in _OWN_LOGS)
 
 
 def _checkpoints(record: Record) -> None:
@@ -78,6 +81,7 @@ def _ends(record: Record) -> None:
 
 _TAKE: Mapping[Sight, Callable[[Record], None]] = {
     Sight.REPLICA_LOGS: _replica_logs,
+    Sight.BROKER_LOGS: _broker_logs,
     Sight.CHECKPOINTS: _checkpoints,
     Sight.METADATA_LOG: _metadata_log,
     Sight.LEADER_EPOCHS: _leader_epochs,

@@ -13,6 +13,7 @@ from checkers.changes import (
     was_quiet,
 )
 from checkers.facts import Disturbance, RunFacts
+from results.record.declared import Declared, Sight
 from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
 from tests.checkers.faithful_clients import Row
@@ -142,3 +143,9 @@ def test_a_restart_is_one_of_a_brokers_own() -> None:
     assert not restarted(group(replica_states=lives[:3]), 0)
     unknown = [life(None, 50, node="n3"), life(1, 60, node="n3")]
     assert not restarted(group(replica_states=unknown), 0)
+
+
+def test_where_ends_or_lives_are_not_shown_nobody_knows_of_restarts() -> None:
+    for hidden, known in ((Sight.ENDS, True), (Sight.HIGH_WATERMARKS, True), (Sight.QUORUM, False)):
+        about = facts(declared=Declared(sees=frozenset(Sight) - {hidden}))
+        assert restarted(group(about), 0) is known

@@ -5,6 +5,7 @@ import pytest
 from checkers import duplicate, inconsistent_offsets, phantom
 from checkers.changes import SETTLED_NS
 from checkers.facts import Disturbance, RunFacts
+from results.record.declared import Declared, Sight
 from results.record.milestones import Milestone
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
@@ -84,6 +85,31 @@ def test_what_was_sent_again_in_a_quiet_time_is_not_trusted(
     on = group(about, leadership=[leads(1, 0)], **copies)
     (anomaly,) = found(duplicate.CHECKER, on).anomalies
     assert (anomaly.excuses, anomaly.broken_premises) == labels
+
+
+def test_an_election_that_is_shown_may_have_cost_an_answer_whatever_else_is_hidden() -> None:
+    for hidden in (Sight.HIGH_WATERMARKS, Sight.ENDS):
+        about = facts(
+            plan={"idempotence": False}, declared=Declared(sees=frozenset(Sight) - {hidden})
+        )
+        copies = {"polls": [read(A, 0), read(A, 1)], "sends": [ack(A, 1)]}
+        (quiet,) = found(
+            duplicate.CHECKER, group(about, leadership=[leads(1, 0)], **copies)
+        ).anomalies
+        assert (quiet.excuses, quiet.broken_premises) == ((), NO_CAUSE)
+        led = [leads(1, 0, at=S - 9), leads(2, 1)]
+        (anomaly,) = found(duplicate.CHECKER, group(about, leadership=led, **copies)).anomalies
+        assert (anomaly.excuses, anomaly.broken_premises) == (AGAIN, ())
+
+
+def test_without_logs_a_last_copy_that_is_the_acknowledged_one_is_not_trusted() -> None:
+    """A new epoch leaves it, and so does a broker that knows no repetitions."""
+    about = facts(declared=Declared(sees=frozenset()), disturbances=(KILLED,))
+    polls = [read(A, 0), read(A, 1)]
+    (last,) = found(duplicate.CHECKER, group(about, polls=polls, sends=[ack(A, 1)])).anomalies
+    assert (last.excuses, last.broken_premises) == ((), ("shown-cause",))
+    (first,) = found(duplicate.CHECKER, group(about, polls=polls, sends=[ack(A, 0)])).anomalies
+    assert (first.excuses, first.broken_premises) == ((), ())
 
 
 def doubtful(about: RunFacts, *sends: Row) -> list[object]:

@@ -145,7 +145,7 @@ CONTRACT: dict[str, Set[str]] = {
     "unconfirmed-fault": set(),  # These two allow nothing: they take the trust.
     "last-copies": set(),
     **dict.fromkeys(
-        ("power-loss", "wipe", "bit-flip", "kill"),
+        ("power-loss", "wipe", "bit-flip"),
         frozenset({"lost-write", "unseen", "offset-order", "nonmonotonic-send",
          "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets", "uncommitted-read",
          "incomplete-leader",

@@ -4,6 +4,8 @@ import pytest
 
 from checkers.facts import RunFacts
 from checkers.lost_write import CHECKER
+from results.record.declared import Declared
+from results.record.milestones import OPEN, Milestone
 from tests.checkers.partition_rows import (
     RETENTION,
     A,
@@ -283,3 +285,20 @@ def test_unclean_elections_that_were_allowed_and_not_seen_excuse_nothing() -> No
     allowed = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
     on = group(allowed, sends=[ack(A, 0)], leadership=LED, replica_states=[state("n3", 0)])
     assert found(CHECKER, on).anomalies[0].excuses == ()
+
+
+def test_without_logs_readers_are_held_back_only_where_a_transaction_was_seen_to_be_open() -> None:
+    def missed(*opened: str, early: bool = False) -> list[object]:
+        noted = Milestone(name=OPEN, at_ns=9, detail=dict.fromkeys(opened, ""))
+        base = facts(plan={"workload": "txn"}, declared=Declared(sees=frozenset()))
+        about = replace(base, milestones=(*base.milestones, noted))
+        stable = {"isolation": "read_committed"}
+        polls = [{**read(A, 0), **stable}]
+        polls += [{**read(B, 1, phase="main"), **stable}] if early else []
+        sends = [{**ack(each, at, op=at + 1), "txn_id": at + 1} for at, each in enumerate((A, B))]
+        on = group(about, sends=sends, polls=polls, final_reads=[{**final_read(1), **stable}])
+        return [each.evidence["value"] for each in found(CHECKER, on).anomalies]
+
+    assert missed() == missed("log-0-1") == [B]
+    assert missed("log-0-0") == []
+    assert missed("log-0-0", early=True) == [B], "what is stable stays so"

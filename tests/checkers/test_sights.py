@@ -1,24 +1,25 @@
 """Each check tells truly what it has to see of a system; without it nothing is a false alarm."""
 
 import shutil
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from checkers.disk_losses import disk_losses
-from checkers.guarantees import guarantees
+from checkers.guarantees import guarantees, promises
 from checkers.ingest import Problem, Unit
+from checkers.protocol import Promise
 from checkers.registry import CHECKERS
 from checkers.run import judge_runs
-from checkers.spark.nodes import read_node
+from checkers.spark.nodes import _shown, _sight_of, read_node
 from checkers.weakest import as_weakest, unread_sentences
 from results.export.contents import belongs
 from results.record.declared import Declared, Sight, dump_declared, reach_without
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.tables import TABLES
-from results.record.terms import Validity
+from results.record.terms import QUORUM_TOPIC, Source, Validity
 from results.record.verdict import Verdict
 from results.verdict_json import verdict_text
 from results.wording.headline import headline
@@ -42,7 +43,7 @@ HEADLINES = [
         "can be seen: this system does not show its replicas' high watermarks.",
     ),
     ({Sight.QUORUM}, "can be seen: this system does not show its controllers' quorum."),
-    ({Sight.ENDS}, "can be seen: nobody can tell whether a broker of it ended by itself."),
+    ({Sight.ENDS}, "can be seen: this system does not show whether a broker ended by itself."),
 ]
 
 
@@ -99,10 +100,13 @@ def test_every_base_stays_valid_without_each_sight(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_seen_stands_with_the_promise_that_it_concerns(tmp_path: Path) -> None:
+    """Also what only whether a broker ended would tell stands there."""
     verdict = judged("log", frozenset({Sight.REPLICA_LOGS, Sight.ENDS}), tmp_path)
+    (servers,) = (each for each in verdict.basis if each.promise.startswith("a broker runs"))
+    assert servers.unshown[0].startswith("broker-ended could not show: the system does not show")
     (once,) = (each for each in verdict.basis if "idempotent" in each.promise)
     assert once.unshown[0].endswith(" could not show: the system does not show its replica logs")
-    assert any("broker of it ended by itself" in each for each in headline(verdict).more)
+    assert any("whether a broker ended by itself" in each for each in headline(verdict).more)
 
 
 def test_a_verdict_on_what_shows_everything_says_nothing_of_its_reach(tmp_path: Path) -> None:
@@ -125,7 +129,8 @@ def test_what_is_not_declared_is_not_read_of_a_nodes_files(tmp_path: Path) -> No
         states = pa.Table.from_batches(batches)
         read[sees] = (len(states), problems)
         if Sight.CHECKPOINTS not in sees:
-            assert states["epochs"].null_count == len(states)
+            ours = states.filter(pc.not_equal(states["topic"], pa.scalar(QUORUM_TOPIC)))
+            assert ours["epochs"].null_count == len(ours)
             assert not any("checkpoint" in each.sentence for each in problems)
     (all_rows, damage), (rows, _), (fewer, _) = read.values()
     assert any("replication-offset-checkpoint" in each.sentence for each in damage)
@@ -156,8 +161,8 @@ def test_notes_of_a_system_stand_in_its_verdict(tmp_path: Path) -> None:
     root = without(Record(BASES / "log"), ()).save(tmp_path / "blind" / "log")
     dump_declared(Declared(what="a test's", notes=(note,)), RunPaths(root).system)
     (verdict,) = judge_runs([root], engine="local")
-    assert verdict.reach == (note,)
-    assert headline(verdict).more == (f"{note[0].upper()}{note[1:]}.",)
+    assert verdict.reach == (f"{note[0].upper()}{note[1:]}.",)
+    assert headline(verdict).more == verdict.reach
 
 
 def test_what_could_not_be_read_is_not_promised_and_is_told() -> None:
@@ -174,14 +179,40 @@ def test_what_could_not_be_read_is_not_promised_and_is_told() -> None:
     assert "min.insync.replicas could not be read" in guarantees(about)[0]
 
 
-def test_a_power_loss_of_which_nobody_shows_what_it_took_may_have_taken_anything() -> None:
-    row = {"kind": "power-loss", "targets": ["n1"], "requested_ns": 1, "confirmed_ns": 2,
-           "healed_ns": 3, "effect": "{}", "spec": "{}"}  # fmt: skip
-    faults = pa.Table.from_pylist([row], schema=TABLES["faults"])
-    (loss,) = disk_losses(faults, Declared(sees=frozenset()))
-    assert (loss.excuse, loss.end_after, loss.topic) == ("power-loss", 0, "")
-    assert disk_losses(faults) == ()
-    assert {each.excuse for each in disk_losses(faults, Declared(survives_kill=False))} == {"kill"}
+def test_of_a_command_nothing_is_promised_that_only_kafka_has() -> None:
+    """Nobody says that the program knows in-sync replicas, or unclean elections."""
+    made = promises(facts(plan={"system": "command:kfake.toml"}))
+    assert made[Promise.STORED] == "an acknowledged message is there at the end"
+    assert Promise.LEADERS not in made
+    assert "min.insync.replicas" in promises(facts())[Promise.STORED]
+
+
+def test_a_verdict_with_something_allowed_says_how_far_it_reaches(tmp_path: Path) -> None:
+    told = headline(judged("disks", frozenset({Sight.CHECKPOINTS}), tmp_path))
+    assert told.sentence.startswith("Valid, by contract: ")
+    assert told.sentence.endswith(
+        " allowed, as far as can be seen: this system's checkpoint files cannot be read."
+    )
+    assert not any("checkpoint files" in each for each in told.more)
+
+
+def test_rows_of_what_is_hidden_are_left_out_whoever_wrote_them() -> None:
+    """Checkpoint files say nothing of the controllers' log, nor its damage of who votes."""
+    files = ALL - {Sight.CHECKPOINTS, Sight.BROKER_LOGS}
+    rows = [{"topic": topic, "high_watermark": 7} for topic in ("log-0", QUORUM_TOPIC)]
+    states = pa.RecordBatch.from_pylist(rows, schema=TABLES["replica_states"])
+    shown = _shown("replica_states", states, files)
+    assert shown["high_watermark"].to_pylist() == [None, 7]
+    cuts = pa.RecordBatch.from_pylist([{"topic": "log-0"}], schema=TABLES["truncations"])
+    assert _shown("truncations", cuts, files).num_rows == 0
+    sources = [{"source": each.value} for each in Source]
+    led = pa.RecordBatch.from_pylist(sources, schema=TABLES["leadership"])
+    left = {*_shown("leadership", led, files)["source"].to_pylist()}
+    assert {each.value for each in Source} - left == {"server-log", "state-change-log"}
+    metadata = PurePath("data") / f"{QUORUM_TOPIC}-0"
+    assert _sight_of(metadata / "quorum-state") is Sight.QUORUM
+    assert _sight_of(metadata / "00000000000000000000.log") is Sight.METADATA_LOG
+    assert _sight_of(PurePath("logs/server.log")) is Sight.BROKER_LOGS
 
 
 def test_a_bundle_takes_along_what_was_declared() -> None:

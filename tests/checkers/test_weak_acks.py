@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from checkers import ack_mismatch, inconsistent_offsets, send_order
 from checkers.changes import SETTLED_NS, TOLD_LATE_NS
 from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.lost_write import CHECKER
+from checkers.protocol import Checker
+from results.record.declared import Declared, Sight
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -92,3 +95,52 @@ def test_an_epoch_without_a_time_may_have_begun_whenever() -> None:
 
 def test_where_epochs_are_not_told_nobody_knows() -> None:
     assert excused(CALM, leads(1, -1, source="zookeeper"))
+
+
+BLIND = Declared(sees=frozenset())
+SHOWN = Declared(sees=frozenset(Sight) - {Sight.REPLICA_LOGS, Sight.BROKER_LOGS})
+"""All but what files tell."""
+KILLED = (Disturbance(kind="kill", begun_ns=SENT + 20 * S, ended_ns=SENT + 30 * S),)
+WEAKLY = {"acks": "1"}
+LOST = {"sends": [WEAK], "polls": [read(B, 1)], "final_reads": [final_read(2)]}
+MOVED = {"sends": [WEAK], "polls": [read(A, 1)]}
+TOLD_TWICE = {"sends": [WEAK, ack(B, 0, op=2, acks="1", at=SENT + 5)], "polls": [read(B, 0)]}
+_LATER = {**ack(B, 1, op=2, acks="1", at=SENT + 9), "process": 1}
+BACKWARD = {"sends": [ack(A, 5, acks="1", at=SENT), _LATER]}
+
+
+@pytest.mark.parametrize(
+    ("checker", "rows"),
+    [
+        (CHECKER, LOST),
+        (ack_mismatch.CHECKER, MOVED),
+        (inconsistent_offsets.CHECKER, TOLD_TWICE),
+        (send_order.NONMONOTONIC_CHECKER, BACKWARD),
+    ],
+)
+def test_without_logs_only_what_happened_excuses_and_what_is_hidden_takes_the_trust(
+    checker: Checker, rows: dict[str, list[Row]]
+) -> None:
+    """A leader that loses what it has would be allowed without any event otherwise."""
+
+    def labels(about: RunFacts, *led: Row) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        (anomaly,) = found(checker, group(about, **rows, leadership=[*led])).anomalies
+        return anomaly.excuses, anomaly.broken_premises
+
+    quiet = (leads(1, 4), leads(1, 4, at=40 * S))
+    blind, shown = (facts(plan=WEAKLY, declared=each) for each in (BLIND, SHOWN))
+    assert labels(blind) == ((), ("shown-cause",))
+    assert labels(replace(blind, disturbances=KILLED)) == (("acks-0-1",), ())
+    assert labels(shown, *quiet) == ((), ())
+    assert labels(shown, *quiet, leads(2, 5, at=SENT + S)) == (("acks-0-1",), ())
+    assert labels(replace(shown, disturbances=KILLED), *quiet) == (("acks-0-1",), ())
+
+
+def test_without_brokers_own_logs_nobody_records_that_nothing_was_cut() -> None:
+    files = Declared(sees=frozenset(Sight) - {Sight.BROKER_LOGS})
+    on = group(facts(plan=WEAKLY, declared=files, disturbances=KILLED), **MOVED)
+    (anomaly,) = found(ack_mismatch.CHECKER, on).anomalies
+    assert anomaly.excuses == ("acks-0-1",)
+    on = group(facts(plan=WEAKLY, disturbances=KILLED), **MOVED)
+    (anomaly,) = found(ack_mismatch.CHECKER, on).anomalies
+    assert anomaly.excuses == ()
