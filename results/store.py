@@ -272,7 +272,7 @@ class Store:
                 )
             # glob takes a folder that may not be read for an empty one.
             next(self.root.iterdir(), None)
-            found = [path for path in self.root.glob("*/*") if _is_run(path)]
+            found = [path for path in self.root.glob("[!.]*/*") if _is_run(path)]
         except OSError as refused:
             raise store_error(self.root, refused) from refused
         linked = self.root / LATEST

@@ -3,7 +3,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,6 +84,25 @@ def test_latest_is_a_relative_link_to_the_newest_run(tmp_path: Path) -> None:
     moved = (tmp_path / "runs").rename(tmp_path / "elsewhere")
     assert Store(moved).find("latest").run_id == newest.run_id
     assert len(Store(moved).runs()) == 2
+
+
+def test_runs_are_listed_while_another_run_becomes_the_newest(tmp_path: Path) -> None:
+    store, over = Store(tmp_path / "runs"), threading.Event()
+    made = make(store)
+
+    def relink() -> None:
+        link = store.root / ".latest-1"
+        while not over.is_set():
+            link.symlink_to(made.root)
+            link.replace(store.root / "latest")
+
+    with ThreadPoolExecutor(1) as pool:
+        relinked = pool.submit(relink)
+        try:
+            assert [store.runs() for _ in range(200)] == [[made]] * 200
+        finally:
+            over.set()
+        relinked.result()
 
 
 def test_a_run_s_folder_is_named_without_ways_up(
