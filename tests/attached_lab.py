@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from cluster.java import brokers_java
 from cluster.kafka.fetch import fetch_kafka
@@ -255,7 +255,7 @@ class Lab:
         assert not gone, (self.folder / f"n{gone[0]}" / "out").read_text()[-2000:]
         try:
             return len(admin.list_topics(timeout=2).brokers) == len(NODES)
-        except Exception:  # noqa: BLE001 - it is not up yet
+        except KafkaException:  # It is not up yet.
             return False
 
     def _make_certificates(self) -> None:

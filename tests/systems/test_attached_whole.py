@@ -172,7 +172,7 @@ def test_what_a_killed_run_left_is_undone_by_its_file(lab: Lab, tmp_path: Path) 
         ("test_cluster = true", "", "does not say that cluster"),
         ("kill = ", "#", "n1 has no command `kill` in other.toml"),
         ("reach = ", "#", "n1 has no command `reach` in other.toml"),
-        ("./node {id} status", "./node {id} nothing", ""),
+        ("./node {id} status", "./node {id} nothing", "command `status`"),
         ("19193", "19999", "no broker of the cluster answers"),
     ],
 )
