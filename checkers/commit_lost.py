@@ -3,6 +3,8 @@
 Definition: a member is given a partition, asks what its group has committed of it, and is told less
 than the least that can stand there: the last commit that was acknowledged before it asked, or any
 that cannot be told to be older than that one (`group_commits`); or it is told that there is none.
+Or an acknowledged commit stands in no broker's log of `__consumer_offsets` after the stop
+(`kept_commits`).
 
 Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
 has it, and who coordinates the group next has read that topic to its end. Who goes on from an older
@@ -10,17 +12,28 @@ position reads records a second time: they are processed twice.
 
 What would not prove it: a commit without an answer, which may have come late and written over a
 later one; one of a member that was fenced; positions of transactions, which are no commits of
-members. Where an unclean election, or disks that lost it on every replica, may have cost the
-position, it is allowed; where disks may have, nobody knows.
+members; a log that was compacted, or may have been. Where an unclean election, or disks that lost
+it on every replica, may have cost the position, it is allowed; where disks may have, nobody knows.
 """
 
+from checkers.changes import NEVER_NS
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.group_commits import TABLES, Answer, answers, labels
+from checkers.group_commits import OFFSETS, TABLES, Answer, answers, labels
 from checkers.group_reasons import as_leaders, coordinators
-from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
+from checkers.kept_commits import Gone, looked_for, unread_premises
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+    Waits,
+)
 from checkers.reigns import GROUPS, Reign
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -31,11 +44,13 @@ NAME = "commit-lost"
 
 def _check(group: Group) -> Findings:
     told = answers(group)
+    commits, gone = looked_for(group)
+    wrong: list[Answer | Gone] = [*(each for each in told if each.offset < each.least), *gone]
     found = findings(
-        sum(each.least >= 0 for each in told),
-        [each for each in told if each.offset < each.least],
+        sum(each.least >= 0 for each in told) + commits,
+        wrong,
         lambda each: _describe(group, each),
-        lambda each: labels(group, each),
+        lambda each: _labels(group, each),
     )
     why = (
         "no member asked for its group's position after a commit was acknowledged, so a forgotten"
@@ -44,7 +59,38 @@ def _check(group: Group) -> Findings:
     return could_not_show(found, why, given=bool(told))
 
 
-def _describe(group: Group, answer: Answer) -> Anomaly:
+def _labels(group: Group, item: Answer | Gone) -> Labels:
+    if isinstance(item, Answer):
+        return labels(group, item.last_ns, item.told_ns)
+    excuses, broken = labels(group, item.acknowledged_ns, NEVER_NS)
+    return excuses, (*broken, *unread_premises(group))
+
+
+def _describe(group: Group, item: Answer | Gone) -> Anomaly:
+    return _describe_gone(group, item) if isinstance(item, Gone) else _describe_answer(group, item)
+
+
+def _describe_gone(group: Group, gone: Gone) -> Anomaly:
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"process {gone.process} committed offset {gone.offset} of {group.place} for group"
+        f" {gone.group_id} in op {gone.op_id}, acknowledged at {seconds(gone.acknowledged_ns)}; no"
+        f" log of {OFFSETS} has that commit after the stop ({', '.join(gone.looked_on)})",
+        evidence={
+            "group": gone.group_id,
+            "process": gone.process,
+            "last_op_id": gone.op_id,
+            "offset": gone.offset,
+            "asked_ns": gone.asked_ns,
+            "acknowledged_ns": gone.acknowledged_ns,
+            "looked_on": list(gone.looked_on),
+        },
+        offset=gone.offset,
+    )
+
+
+def _describe_answer(group: Group, answer: Answer) -> Anomaly:
     last = f"op {answer.last_op_id} at {seconds(answer.last_ns)}"
     said = "nothing" if answer.offset < 0 else f"offset {answer.offset}"
     return anomaly_at(
@@ -76,6 +122,22 @@ def applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
+    return _why_gone(group, found) if "looked_on" in found.evidence else _why_told(group, found)
+
+
+def _why_gone(group: Group, found: Anomaly) -> str:
+    if Premise.READABLE_LOGS.value in found.broken_premises:
+        return "a log that could not be read may have it"
+    span = number_in(found, "asked_ns"), number_in(found, "acknowledged_ns")
+    acked = coordinators(group.facts, GROUPS, str(found.evidence.get("group")), span)
+    if len(acked) != 1:
+        doubt = "an election was close" if acked else f"the record does not have who led {GROUPS}"
+        return f"{doubt}, so it does not show which broker acknowledged it"
+    hit = _hit(group, acked[0].node, span[1], NEVER_NS)
+    return Proved(f"{as_leaders(acked)}, acknowledged it{hit}{_was_cut(group, acked[0])}")
+
+
+def _why_told(group: Group, found: Anomaly) -> str:
     name, last = str(found.evidence.get("group")), number_in(found, "last_op_id")
     acked_ns, told_ns = number_in(found, "acknowledged_ns"), number_in(found, "told_ns")
     asked_ns = number_in(found, "asked_ns")
@@ -91,11 +153,12 @@ def _why(group: Group, found: Anomaly) -> str:
             f" does not have who led {GROUPS}, so it does not show which broker that was"
         )
     kept = _kept(group, found)
+    hit = _hit(group, acked[0].node, acked_ns, told_ns)
     if len(acked) == 1 and acked == told:
         later_s = max(0, told_ns - acked_ns) / NS_PER_S
         return Proved(
             f"{as_leaders(acked)}, coordinated the group all along: it acknowledged op {last}"
-            f"{_hit(group, acked[0].node, found)}, and {later_s:.1f} s later it answered with"
+            f"{hit}, and {later_s:.1f} s later it answered with"
             f" {answer}, without an election in between{kept}"
         )
     if len(acked) > 1 or len(told) > 1:
@@ -106,7 +169,7 @@ def _why(group: Group, found: Anomaly) -> str:
         )
     lost = "" if kept else ": it lacked what had been acknowledged, or had not loaded it"
     return (
-        f"{as_leaders(acked)}, acknowledged op {last}{_hit(group, acked[0].node, found)}, and"
+        f"{as_leaders(acked)}, acknowledged op {last}{hit}, and"
         f" {told[0].node}, elected later (epoch"
         f" {told[0].epoch}), answered with {answer}{lost}{_was_cut(group, acked[0])}{kept}"
     )
@@ -125,13 +188,12 @@ def _kept(group: Group, found: Anomaly) -> str:
     return f"; at {seconds(min(later))} it was given again, so it was stored" if later else ""
 
 
-def _hit(group: Group, node: str, found: Anomaly) -> str:
-    """Say which fault hit a broker first after it had acknowledged, and before the answer."""
+def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
+    """Say which fault hit a broker first after it had acknowledged, and before it was missed."""
     hits = [
         (each.confirmed_ns, each.kind)
         for each in group.facts.disturbances
-        if node in each.nodes
-        and number_in(found, "acknowledged_ns") <= each.confirmed_ns <= number_in(found, "told_ns")
+        if node in each.nodes and acked_ns <= each.confirmed_ns <= missed_ns
     ]
     return f" and was hit by {min(hits)[1]} at {seconds(min(hits)[0])}" if hits else ""
 
@@ -154,7 +216,7 @@ CHECKER = Checker(
     words=Words(
         one="position of a group was forgotten",
         many="positions of groups were forgotten",
-        means="A member was given an older position than the group had committed: it reads again.",
+        means="What a group had committed is gone: who goes on from there reads records again.",
         promise="What a group committed it is told when it asks.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -162,9 +224,10 @@ CHECKER = Checker(
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members were given after a commit was acknowledged",
+    compares="positions that members were given after a commit was acknowledged, and acknowledged"
+    " commits, looked for in the brokers' logs",
     chapter=Chapter.GROUPS,
-    looks_for="the answer is less than the least that can stand there",
+    looks_for="the answer is less than the least that can stand there; a commit that no log has",
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS,
 )

@@ -29,7 +29,7 @@ from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.terms import GroupAct, Outcome
 
-TABLES = ("commits", "assignments", "leadership", "replica_states")
+TABLES = ("commits", "assignments", "kept_commits", "leadership", "replica_states")
 """What the checkers of groups look at."""
 _NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
@@ -167,15 +167,20 @@ def _dead_ns(group: Group, processes: Ints) -> Ints:
     return np.array([dead[process] for process in processes.tolist()], dtype=np.int64)
 
 
-def labels(group: Group, answer: Answer) -> Labels:
-    """Return what allows a wrong answer, or takes its trust.
+def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
+    """Return what allows that a position was forgotten, or takes the trust of that.
 
     The group's positions are records of `__consumer_offsets`: an unclean election may cost its last
     ones, and so may disks that lost them on each replica. In which of its partitions they are is
     not known here: any that was hit may be the one.
+
+    Args:
+        group: The partition whose position it is.
+        known_ns: When it was acknowledged.
+        missed_ns: When it was not there.
     """
     facts = group.facts
-    taken = _taken_by_disks(facts, answer.last_ns)
+    taken = _taken_by_disks(facts, known_ns)
     copies = facts.plan.internal_copies(_COPIES)
     sure = {
         loss.excuse
@@ -184,7 +189,7 @@ def labels(group: Group, answer: Answer) -> Labels:
         for loss in losses
     }
     excuses = sure or ({Excuse.LAST_COPIES.value} if taken else set())
-    quiet = was_quiet(group, answer.last_ns, answer.told_ns)
+    quiet = was_quiet(group, known_ns, missed_ns)
     if facts.plan.unclean_elections and not quiet:
         excuses.add(Excuse.UNCLEAN.value)
     broken = (Premise.WHOLE_RECORD.value,) if facts.cut_streams else ()

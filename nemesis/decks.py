@@ -10,7 +10,8 @@ from random import Random
 from typing import TypeVar
 
 from nemesis.registry import KINDS
-from nemesis.targets import ON_CONTROLLERS, PARTITION_ROLES
+from nemesis.roster import roster_of
+from nemesis.targets import COORDINATOR, ON_CONTROLLERS, PARTITION_ROLES
 from results.record.plan import Plan
 
 Card = TypeVar("Card")
@@ -83,10 +84,15 @@ class Targets:
 
 
 def _common_roles(plan: Plan, rng: Random, *, led: bool) -> Iterator[str]:
-    """Yield role expressions: every role once a round, first of all a leader and a follower."""
+    """Yield role expressions: every role once a round, first of all a leader and a follower.
+
+    With groups or transactions the first ones are a coordinator as well: what it keeps, nobody else
+    leads.
+    """
     places = endless(plan.topic_partitions, rng)
     has_followers = plan.replication > 1
-    first = shuffled(["leader", "follower"] if has_followers else ["leader"], rng)
+    coordinators = [COORDINATOR] if roster_of(plan).coordinated else []
+    first = shuffled([*coordinators, "leader", *(["follower"] if has_followers else [])], rng)
     later = shuffled(["controller", "isr", "one"] if led else ["isr", "one"], rng)
     every = [*first, *later]
     rounds = endless(every, rng)

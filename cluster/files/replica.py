@@ -10,7 +10,7 @@ stands beside a log of old messages, which have no epochs.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from cluster.files.checkpoints import (
     quorum_state,
 )
 from cluster.files.damage import Problem
+from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.files.logs import LoggedLeadership, LoggedTruncation, log_events
 from cluster.files.metadata import (
     METADATA_TOPIC,
@@ -37,6 +38,7 @@ from cluster.files.quorum_log import LoggedTransition, LoggedVote, quorum_transi
 from cluster.files.rows import (
     Replica,
     ReplicaState,
+    kept_commits,
     logged_leadership,
     logged_transitions,
     logged_truncations,
@@ -70,7 +72,7 @@ def read_node(
     """Read what a stopped node left behind.
 
     Yields rows of `replica_records` and `replica_states` (of the quorum's partition too, not of
-    other internal topics), `quorum_states`, `leadership` and `truncations`.
+    other internal topics), `kept_commits`, `quorum_states`, `leadership` and `truncations`.
 
     Args:
         node_dir: `nodes/<node>` of a run, with `data/` and `logs/`.
@@ -87,6 +89,7 @@ def read_node(
     yield "leadership", metadata_leadership(leaderships, node=node)
     known = {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {}), **partitions.topic_ids}
     yield from _replicas(files, known)
+    yield from _groups(files, known)
     yield from _logged(files, known)
 
 
@@ -184,6 +187,22 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             yield from _quorum(files, folder, log_end)
 
 
+def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+    """Read what groups have committed, of each partition of the topic that keeps it."""
+    for folder, _, partition in _partition_folders(files.data, lambda name: name == OFFSETS_TOPIC):
+        segments = _segments(folder)
+        whole = len(segments) == 1 and _base_offset(segments[0]) == 0
+        for path in segments:
+            damage: list[str] = []
+            log = Replica(
+                topic=OFFSETS_TOPIC, topic_id=None, partition=partition,
+                node=files.node, snapshot=files.snapshot,
+            )  # fmt: skip
+            batches = files.segment(path).batches
+            yield "kept_commits", kept_commits(batches, log, topic_ids, damage, whole=whole)
+            files.note_all(path, damage)
+
+
 def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:
     """Return a log's epochs; without any record that has one, the file may be missing.
 
@@ -247,13 +266,20 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
         yield "quorum_states", logged_votes(votes, node=files.node)
 
 
-def _partition_folders(data: Path) -> Iterator[tuple[Path, str, int]]:
+def _is_judged(topic: str) -> bool:
+    """Tell whether the records of a topic's replicas are compared: not of most internal ones."""
+    return topic == METADATA_TOPIC or not topic.startswith(_INTERNAL)
+
+
+def _partition_folders(
+    data: Path, wanted: Callable[[str], bool] = _is_judged
+) -> Iterator[tuple[Path, str, int]]:
     """Yield the folders of live replicas; a deleted, stray or future one has a suffix."""
     for folder in sorted(data.glob("*-*")):
         name = _PARTITION_FOLDER.match(folder.name)
         if not name or not folder.is_dir():
             continue
-        if name["topic"] == METADATA_TOPIC or not name["topic"].startswith(_INTERNAL):
+        if wanted(name["topic"]):
             yield folder, name["topic"], int(name["partition"])
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from cluster.files.batches import Record, RecordBatch, records
 from cluster.files.checkpoints import EpochStart, QuorumState
 from cluster.files.damage import DamagedFileError
+from cluster.files.group_offsets import position_of
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
 from cluster.files.metadata import METADATA_TOPIC, Leadership
 from cluster.files.quorum_log import LoggedTransition, LoggedVote
@@ -143,6 +144,57 @@ def replica_records(
             columns = _RecordColumns()
     if columns.offset:
         yield columns.rows(replica)
+
+
+def kept_commits(
+    batches: Iterable[RecordBatch],
+    log: Replica,
+    topic_ids: Mapping[str, str],
+    damage: list[str],
+    *,
+    whole: bool,
+) -> pa.RecordBatch:
+    """Return rows of `kept_commits` of a segment of `__consumer_offsets`.
+
+    Args:
+        batches: The segment's.
+        log: Whose segment it is.
+        topic_ids: By the name of a topic.
+        damage: Gets a sentence for each batch that cannot be unpacked.
+        whole: Whether the log has this segment alone, and begins at offset 0.
+    """
+    rows: list[dict[str, object]] = []
+    for batch in batches:
+        try:
+            kept = [(each.offset, position_of(each)) for each in records(batch)]
+        except DamagedFileError as broken:
+            damage.append(str(broken))
+            continue
+        rows += [
+            {
+                "topic": position[0].topic,
+                "topic_id": topic_ids.get(position[0].topic),
+                "partition": position[0].partition,
+                "snapshot": log.snapshot,
+                "node": log.node,
+                "group_id": position[0].group,
+                "log_partition": log.partition,
+                "log_offset": offset,
+                "whole": whole,
+                "offset": position[1].offset if position[1] else None,
+                "committed_by": _op_of(position[1].metadata) if position[1] else None,
+            }
+            for offset, position in ([] if batch.control else kept)
+            if position is not None
+        ]
+    return _from_dicts("kept_commits", rows)
+
+
+def _op_of(metadata: str) -> int | None:
+    """Return the op that made a commit, by what our members write beside it."""
+    digits = metadata.rstrip("\0")  # confluent-kafka sends the text's final zero, too.
+    known = digits.isdecimal() and digits.isascii() and int(digits) <= _MAX_VALUE
+    return int(digits) if known else None
 
 
 def replica_states(states: Sequence[ReplicaState]) -> pa.RecordBatch:

@@ -71,6 +71,13 @@ _REPLICA_STATES: Columns = [
     ("high_watermark", pa.int64()), ("high_watermark_source", pa.string()),
     ("high_watermark_ns", pa.int64()), ("last_stable_offset", pa.int64()), ("epochs", EPOCHS),
 ]  # fmt: skip
+_KEPT_COMMITS: Columns = [
+    *_PARTITION, ("snapshot", pa.string()), ("node", pa.string()), ("group_id", pa.string()),
+    # Where the record stands in `__consumer_offsets`, and whether that log is in one piece from 0
+    # on, so that nothing of it was compacted.
+    ("log_partition", pa.int32()), ("log_offset", pa.int64()), ("whole", pa.bool_()),
+    ("offset", pa.int64()), ("committed_by", pa.int64()),
+]  # fmt: skip
 _TRUNCATIONS: Columns = [
     *_PARTITION, ("observed_ns", pa.int64()), ("node", pa.string()), ("incarnation", pa.int32()),
     ("from_offset", pa.int64()), ("to_offset", pa.int64()), ("reason", pa.string()),
@@ -117,7 +124,7 @@ _WHOLE: dict[str, Columns] = {
     "final_reads": _FINAL_READS, "reservations": _RESERVATIONS, "faults": _FAULTS,
     "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
-    "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES,
+    "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
 }  # fmt: skip
 """Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
 written again at each step of their lives, keeps the last row of each `fault_id`)."""

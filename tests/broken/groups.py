@@ -10,6 +10,7 @@ from tests.broken.members import (
     answer,
     dealt_to_nobody,
     jump,
+    keep_commits,
     members,
     next_answer,
     read_again,
@@ -36,6 +37,15 @@ def a_coordinator_lost_its_newest_positions(record: Record, spot: Spot) -> None:
         if row["offset"] <= spot.offset - 5
     ]
     answer(record, fetch, dealt, kept[-1] if kept else None)
+
+
+@broken("commit-lost", row="S5", base="groups")
+def an_acknowledged_commit_is_in_no_log(record: Record, spot: Spot) -> None:
+    """Its coordinator was replaced and cut it off; nobody asked before the next commit."""
+    commit = rebalance(record, spot).commit
+    keep_commits(record)
+    gone = record.drop("kept_commits", lambda row: row["committed_by"] == commit["op_id"])
+    assert gone
 
 
 @broken("commit-ahead", row="S5", base="groups")

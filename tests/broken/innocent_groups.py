@@ -7,6 +7,7 @@ from tests.broken.corpus import Spot, innocent
 from tests.broken.members import (
     answer,
     committed_before,
+    keep_commits,
     members,
     next_answer,
     read_again,
@@ -33,6 +34,29 @@ def a_commit_without_an_answer_was_lost(record: Record, spot: Spot) -> None:
     turn = rebalance(record, spot)
     _no_answer(turn.commit)
     answer(record, turn.fetch, turn.dealt, turn.before)
+
+
+@innocent(base="groups")
+def commits_stand_in_the_groups_log(record: Record, spot: Spot) -> None:
+    """One node's log ends early; a commit without an answer stands nowhere."""
+    keep_commits(record)
+    late = record.rows("kept_commits", node="n3", **spot.place)[-1]
+    record.drop("kept_commits", lambda row: row is late)
+    _no_answer(rebalance(record, spot).commit)
+
+
+@innocent(base="groups")
+def a_groups_log_was_compacted(record: Record, spot: Spot) -> None:
+    """Of each position the last commit is left."""
+    kept = keep_commits(record)
+    last = {(row["node"], row["topic"], row["partition"]): row["log_offset"] for row in kept}
+    for row in kept:
+        row["whole"] = False
+    record.drop(
+        "kept_commits",
+        lambda row: row["log_offset"] < last[row["node"], row["topic"], row["partition"]],
+    )
+    rebalance(record, spot)
 
 
 @innocent(base="groups")

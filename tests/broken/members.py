@@ -217,3 +217,24 @@ def dealt_to_nobody(record: Record, place: dict[str, object], since_ns: int) -> 
     record.drop(
         "commits", lambda row: row["asked_ns"] > since_ns, act=GroupAct.FETCH.value, **place
     )
+
+
+def keep_commits(record: Record) -> list[Row]:
+    """Have each acknowledged commit stand in the groups' log of every node; return these rows."""
+    last = dict.fromkeys(("n1", "n2", "n3"), 0)
+    for commit in record.rows("commits", act=GroupAct.COMMIT.value, outcome=Outcome.OK.value):
+        for node in last:
+            like = {name: commit[name] for name in ("topic", "topic_id", "partition", "offset")}
+            record.add(
+                "kept_commits",
+                like,
+                snapshot="final",
+                node=node,
+                group_id="groups-0",
+                log_partition=0,
+                log_offset=last[node],
+                whole=True,
+                committed_by=commit["op_id"],
+            )
+            last[node] += 1
+    return record.rows("kept_commits")

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.columns import coded
+from checkers.folder import LATER
 from checkers.layout import write_table
 from checkers.ordering import ordered
 from results.record.declared import Declared, Sight, dump_declared
@@ -47,7 +48,11 @@ class Base:
 def base_of(folder: Path) -> Base:
     """Read a stored run."""
     paths = RunPaths(folder)
-    whole = {name: read_table(paths, name) for name in TABLES if paths.table(name).exists()}
+    whole = {
+        name: read_table(paths, name) if paths.table(name).exists() else schema.empty_table()
+        for name, schema in TABLES.items()
+        if name in LATER or paths.table(name).exists()
+    }
     read = {name: ordered(name, table).drop_columns(["run_id"]) for name, table in whole.items()}
     rows = {name: table.to_pylist() for name, table in read.items()}
     return Base(paths, {name: _coded(table) for name, table in read.items()}, rows)
@@ -136,10 +141,15 @@ class Record:
         paths.milestones.write_text("".join(lines), encoding="utf-8")
         if self._tables.keys() & {"sends", "polls"}:
             self._count_messages()
-        for name in self._base.tables:
+        written = [
+            name
+            for name in self._base.tables
+            if base.table(name).exists() or self._tables.get(name)
+        ]
+        for name in written:
             write_table(paths.table(name), name, [self._written(name, paths.run_id)])
         notes = json.loads((base.record / "ingest.json").read_text(encoding="utf-8"))
-        seals = {name: seal(paths.table(name)) for name in self._base.tables}
+        seals = {name: seal(paths.table(name)) for name in written}
         notes = {**notes, "run_id": paths.run_id, "seals": seals}
         (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
         return root

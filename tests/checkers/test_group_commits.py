@@ -118,6 +118,47 @@ def test_a_question_without_an_answer_says_nothing() -> None:
     assert found(LOST, group(about(), commits=[commit(9, 1, op=1), unanswered])).rows == 0
 
 
+def kept(op: int, *nodes: str, whole: bool = True) -> list[Row]:
+    """An op's commit in the groups' log of some nodes."""
+    return [{"snapshot": "final", "node": node, "whole": whole, "committed_by": op, "offset": 1,
+             "log_partition": 0, "log_offset": op} for node in nodes]  # fmt: skip
+
+
+def looked_for(*rows: Row, commits: list[Row], about: RunFacts) -> tuple[int, list[str]]:
+    judged = group(about, commits=commits, kept_commits=list(rows))
+    return found(LOST, judged).rows, sentences(LOST, judged)
+
+
+def test_an_acknowledged_commit_stands_in_some_log() -> None:
+    read = about(collected_nodes=frozenset({"n1", "n2", "n3"}))
+    commits = [commit(5, 1, op=1), commit(9, 2, op=2), commit(11, 3, op=3, until=None)]
+    all_of_one = kept(1, "n1", "n2", "n3")
+    assert looked_for(*all_of_one, *kept(2, "n3"), commits=commits, about=read) == (2, [])
+    rows, told = looked_for(*all_of_one, commits=commits, about=read)
+    assert (rows, told) == (2, [
+        (f"process 0 committed offset 9 of log-0-0 for group {read.plan.name}-0 in op 2,"
+        " acknowledged at 2.500 s; no log of __consumer_offsets has that commit after the stop"
+        " (n1, n2, n3)")
+    ])  # fmt: skip
+
+
+def test_a_log_that_was_compacted_or_not_read_proves_nothing() -> None:
+    read = about(collected_nodes=frozenset({"n1", "n2", "n3"}))
+    commits = [commit(5, 1, op=1), commit(9, 2, op=2)]
+    compacted = [*kept(1, "n1", "n2"), *kept(1, "n3", whole=False)]
+    assert looked_for(*compacted, commits=commits, about=read) == (0, [])
+    assert looked_for(commits=commits, about=read) == (0, []), "of a record without that table"
+    weak = about(plan={"broker": {"offsets.commit.required.acks": "1"}})
+    assert looked_for(*kept(1, "n1"), commits=commits, about=weak) == (0, [])
+    for other in (
+        about(collected_nodes=frozenset({"n1", "n2"})),
+        about(collected_nodes=frozenset({"n1", "n2", "n3"}), unreadable_nodes=frozenset({"n2"})),
+    ):
+        judged = group(other, commits=commits, kept_commits=kept(1, "n1", "n2"))
+        (anomaly,) = found(LOST, judged).anomalies
+        assert anomaly.broken_premises == ("readable-final-logs",)
+
+
 def test_the_sentences_name_who_was_told_what() -> None:
     rows = [commit(9, 1, op=7), {**fetch(4, 3), "committed_by": 6}, fetch(12, 4, op=98)]
     (lost,) = sentences(LOST, group(about(), commits=rows))

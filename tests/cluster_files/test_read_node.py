@@ -8,10 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cluster.files.batches import read_segment
+from cluster.files.batches import Record, read_segment
 from cluster.files.damage import Problem
+from cluster.files.group_offsets import Committed, Place, position_of
 from cluster.files.replica import clean_shutdown, read_node
 from cluster.files.rows import Replica, replica_records
+from cluster.reference.broker.offsets import offsets_batch
 from results.record.tables import LIVE
 from results.record.values import pack_value
 
@@ -196,6 +198,56 @@ def test_deleted_stray_and_internal_partitions_are_left_out(node: Path) -> None:
     assert problems == []
     assert {row["partition"] for row in of(rows["replica_states"], "log-0")} == {0}
     assert of(rows["replica_states"], "__consumer_offsets") == []
+
+
+def commits(*positions: tuple[int, str], base: int = 0) -> bytes:
+    made = [
+        (
+            Place(group="g", topic="log-0", partition=0),
+            Committed(offset=offset, leader_epoch=1, metadata=metadata),
+        )
+        for offset, metadata in positions
+    ]
+    batch = bytearray(offsets_batch(made, time_ms=5))
+    batch[:8] = base.to_bytes(8, "big")
+    return bytes(batch)
+
+
+def test_commits_of_the_groups_log(node: Path) -> None:
+    folder = node / "data" / "__consumer_offsets-3"
+    folder.mkdir()
+    log = commits((7, "41"), (8, "42\0"), (9, "no op"), (10, "9" * 20))
+    (folder / f"{0:020}.log").write_bytes(log)
+    rows, problems = read(node)
+    assert problems == []
+    kept = rows["kept_commits"]
+    assert [(row["log_offset"], row["offset"], row["committed_by"]) for row in kept] == [
+        (0, 7, 41), (1, 8, 42), (2, 9, None), (3, 10, None),
+    ]  # fmt: skip
+    assert {(row["topic"], row["partition"], row["group_id"], row["log_partition"], row["whole"])
+            for row in kept} == {("log-0", 0, "g", 3, True)}  # fmt: skip
+    assert {row["topic_id"] for row in kept} == {row["topic_id"] for row in of(
+        rows["replica_states"], "log-0")}  # fmt: skip
+    (folder / f"{4:020}.log").write_bytes(commits((11, "43"), base=4))
+    kept = read(node)[0]["kept_commits"]
+    assert {row["whole"] for row in kept} == {False}, "the first segment may have been compacted"
+    assert kept[-1]["log_offset"] == 4
+
+
+def test_a_commit_as_kafka_4_3_1_and_librdkafka_write_it() -> None:
+    key = b"\x00\x01\x00\x08groups-1\x00\x05log-0\x00\x00\x00\x01"
+    value = bytes.fromhex(
+        "00040000000000000002ffffffff0531363200000001a21a86ac2d0100102f342191027c41f7ab7d1c046c6f5d4a"
+    )
+    record = Record(offset=0, timestamp=0, key=key, value=value, headers=b"", stamped=False,
+                    record_hash=0)  # fmt: skip
+    place = Place(group="groups-1", topic="log-0", partition=1)
+    assert position_of(record) == (
+        place, Committed(offset=2, leader_epoch=-1, metadata="162\0")
+    )  # fmt: skip
+    assert position_of(replace(record, value=None)) == (place, None)
+    assert position_of(replace(record, value=value[:14])) is None
+    assert position_of(replace(record, key=b"\x00\x02\x00\x01g")) is None, "members of a group"
 
 
 def test_a_metadata_log_without_its_beginning_starts_from_its_snapshot(node: Path) -> None:

@@ -117,7 +117,16 @@ def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None
 def test_dealt_targets_are_single_nodes_that_the_plan_knows(plan: Plan) -> None:
     for fault in deal_schedule(plan, abilities=frozenset(Ability)).faults:
         target = parse_target(fault.target, roster_of(plan))
-        assert target.word in {"leader", "follower", "controller", "isr", "one"}
+        assert target.word in {"leader", "follower", "controller", "isr", "one", "coordinator"}
+
+
+def test_who_coordinates_groups_or_transactions_is_hit_early() -> None:
+    for workload in ("txn", "groups"):
+        for seed in range(100):
+            plan = Plan(workload=workload, seed=seed)
+            roles = _roles(deal_schedule(plan, abilities=frozenset(Ability)))
+            assert set(roles[:3]) == {"coordinator", "leader", "follower"}, seed
+    assert "coordinator" not in _roles(deal_schedule(Plan(), abilities=frozenset(Ability)))
 
 
 ABILITIES = st.sets(st.sampled_from(sorted(Ability))).map(frozenset)

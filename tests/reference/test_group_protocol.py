@@ -8,11 +8,10 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 from msgspec.structs import replace
 
+from cluster.files.group_offsets import Committed, Place
 from cluster.reference.broker.coordinator import MOST_GROUPS, Commit, GroupCoordinator
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.offsets import (
-    Committed,
-    Place,
     committed_offsets,
     group_partition,
     offsets_batch,

@@ -14,10 +14,11 @@ import pytest
 from rich.console import Console
 
 from checkers.run import judge_runs
+from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.protocol import Hosts
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.node import Node
-from cluster.reference.broker.offsets import OFFSETS_TOPIC, committed_offsets
+from cluster.reference.broker.offsets import committed_offsets
 from cluster.reference.bugs import Bug
 from cluster.reference.machine import Arrived, Event
 from cluster.reference.messages.clients import JoinGroupRequest, SyncGroupRequest

@@ -11,12 +11,10 @@ from types import MappingProxyType
 
 from kio.schema.errors import ErrorCode
 
+from cluster.files.group_offsets import OFFSETS_TOPIC, Committed, Place
 from cluster.reference.broker.group import NS_PER_MS, Group
 from cluster.reference.broker.offsets import (
     MOST_NAME_BYTES,
-    OFFSETS_TOPIC,
-    Committed,
-    Place,
     committed_offsets,
     group_partition,
     offsets_batch,

@@ -5,12 +5,13 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.reference.broker.coordinator import (
     Commit,
     GroupCoordinator,
     GroupRequest,
 )
-from cluster.reference.broker.offsets import MOST_NAME_BYTES, OFFSETS_TOPIC, group_partition
+from cluster.reference.broker.offsets import MOST_NAME_BYTES, group_partition
 from cluster.reference.broker.views import address_of
 from cluster.reference.controller.image import MetadataImage
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply

@@ -12,13 +12,13 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from msgspec.structs import replace
 
+from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.reference.broker.coordinator import TIMERS as GROUP_TIMERS
 from cluster.reference.broker.coordinator import Commit
 from cluster.reference.broker.forwarding import FORWARDED, Forwarding
 from cluster.reference.broker.forwarding import TIMERS as FORWARD_TIMERS
 from cluster.reference.broker.groups import Groups
 from cluster.reference.broker.lifecycle import Lifecycle, Stage
-from cluster.reference.broker.offsets import OFFSETS_TOPIC
 from cluster.reference.broker.producer_ids import ProducerIds
 from cluster.reference.broker.states import eligible, told
 from cluster.reference.broker.strangers import refused_as_replica

@@ -6,14 +6,13 @@ behind two bytes with its version; a key without a value forgets an offset.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import mul
 
 from crc32c import crc32c
 
 from cluster.files.batches import read_segment, records
+from cluster.files.group_offsets import Committed, Place, position_of
 
-OFFSETS_TOPIC = "__consumer_offsets"
 MOST_NAME_BYTES = 32_767
 """What a name can have in the records; requests can bring longer ones."""
 _POWERS = [1]
@@ -23,27 +22,8 @@ _MAGIC = 2
 _NONE = -1
 _HEAD = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
-_VERSION = struct.Struct(">h")
 _PREFIX_BYTES = 12
 _SEVEN_BITS, _MORE = 0x7F, 0x80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Whose offset it is, and of what."""
-
-    group: str
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """Up to where a partition was read."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 def group_partition(group: str, count: int) -> int:
@@ -78,13 +58,8 @@ def committed_offsets(data: bytes) -> Iterator[tuple[Place, Committed | None]]:
         if batch.control:
             continue
         for each in records(batch):
-            try:
-                place = _place(each.key or b"")
-                committed = _committed(each.value) if each.value is not None else None
-            except (struct.error, UnicodeDecodeError):
-                continue
-            if place is not None:
-                yield place, committed
+            if (kept := position_of(each)) is not None:
+                yield kept
 
 
 def _key(place: Place) -> bytes:
@@ -97,29 +72,9 @@ def _value(committed: Committed, time_ms: int) -> bytes:
     return head + _text(committed.metadata) + struct.pack(">q", time_ms)
 
 
-def _place(key: bytes) -> Place | None:
-    if len(key) < _VERSION.size or _VERSION.unpack_from(key)[0] not in {0, _KEY_VERSION}:
-        return None  # Metadata of a group, or a version of the future.
-    group, at = _read_text(key, _VERSION.size)
-    topic, at = _read_text(key, at)
-    return Place(group=group, topic=topic, partition=struct.unpack_from(">i", key, at)[0])
-
-
-def _committed(value: bytes) -> Committed:
-    _version, offset, epoch = struct.unpack_from(">hqi", value)
-    metadata, _at = _read_text(value, struct.calcsize(">hqi"))
-    return Committed(offset=offset, leader_epoch=epoch, metadata=metadata)
-
-
 def _text(text: str) -> bytes:
     raw = text.encode()
     return struct.pack(">h", len(raw)) + raw
-
-
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    (size,) = struct.unpack_from(">h", data, at)
-    end = at + 2 + size
-    return data[at + 2 : end].decode(), end
 
 
 def _record(offset_delta: int, key: bytes, value: bytes) -> bytes:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from cluster.reference.broker.offsets import OFFSETS_TOPIC
+from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.reference.controller.image import BrokerImage, MetadataImage, PartitionImage
 from cluster.reference.messages.clients import (
     DescribeClusterBroker,

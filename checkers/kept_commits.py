@@ -1,0 +1,90 @@
+"""Which acknowledged commits stand in no broker's log of `__consumer_offsets` after the stop.
+
+Every commit of a member carries the op that made it, and its record keeps that. A log in one piece
+from 0 on was never compacted, so whatever was appended and not cut off stands there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select, texts
+from checkers.facts import FINAL
+from checkers.group import Group
+from checkers.group_commits import group_id_of
+from checkers.protocol import Premise
+from results.record.terms import GroupAct, Outcome
+
+_ANY_ACKS = "offsets.commit.required.acks"
+"""With it a coordinator may answer before all in-sync replicas have a commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """An acknowledged commit that no broker's log has.
+
+    Attributes:
+        group_id: Whose position it is.
+        op_id, process: The op that committed it, and whose it was.
+        offset: The position.
+        asked_ns, acknowledged_ns: When it was asked for, and acknowledged.
+        looked_on: The nodes whose logs were looked at.
+    """
+
+    group_id: str
+    op_id: int
+    process: int
+    offset: int
+    asked_ns: int
+    acknowledged_ns: int
+    looked_on: tuple[str, ...]
+
+
+def looked_for(group: Group) -> tuple[int, list[Gone]]:
+    """Return how many acknowledged commits were looked for in the brokers' logs, and what is gone.
+
+    None are where a log may have been compacted, or where no log has a commit of the partition.
+    """
+    return group.view(_looked_for)
+
+
+def unread_premises(group: Group) -> tuple[str, ...]:
+    """Return what takes the trust of a commit that is gone: a log that nobody could read."""
+    facts = group.facts
+    read = facts.collected_nodes - facts.unreadable_nodes
+    whole = {f"n{broker}" for broker in facts.brokers} <= read
+    return () if whole else (Premise.READABLE_LOGS.value,)
+
+
+def _looked_for(group: Group) -> tuple[int, list[Gone]]:
+    kept = group.table("kept_commits")
+    kept = select(kept, equal(kept, "snapshot", FINAL))
+    weak = any(_ANY_ACKS in each for each in group.facts.plan.settings)
+    if weak or not kept.num_rows or not all(ints(kept, "whole")):
+        return 0, []
+    rows = group.table("commits")
+    sure = equal(rows, "act", GroupAct.COMMIT.value) & equal(rows, "outcome", Outcome.OK.value)
+    acked = select(rows, sure & present(rows, "offset"))
+    # A position of -1001 and the like says that the member had none.
+    acked = select(acked, ints(acked, "offset") >= 0)
+    missing = ~np.isin(ints(acked, "op_id"), ints(kept, "committed_by"))
+    looked_on = tuple(sorted({*texts(kept, "node")}))
+    return acked.num_rows, list(_gone(group, select(acked, missing), looked_on))
+
+
+def _gone(group: Group, rows: pa.Table, looked_on: tuple[str, ...]) -> Iterator[Gone]:
+    names = ("op_id", "process", "offset", "asked_ns", "told_ns")
+    for op_id, process, offset, asked_ns, told_ns in zip(
+        *(ints(rows, name).tolist() for name in names), strict=True
+    ):
+        yield Gone(
+            group_id=group_id_of(group.facts.plan, process) or "",
+            op_id=op_id,
+            process=process,
+            offset=offset,
+            asked_ns=asked_ns,
+            acknowledged_ns=told_ns,
+            looked_on=looked_on,
+        )
