@@ -15,7 +15,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from cluster.files.batches import read_segment
-from cluster.reference.broker.offsets import OFFSETS_TOPIC, group_partition
+from cluster.files.group_offsets import OFFSETS_TOPIC
+from cluster.reference.broker.offsets import group_partition
 from cluster.reference.process.control import SOCKET
 from cluster.reference.wire.apis import APIS
 from cluster.reference.wire.frames import framed
