@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkers.calm import silent_ns
+from checkers.changes import NEVER_NS
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, texts, words_of
 from checkers.controllers_log import undisputed
 from checkers.findings import (
@@ -107,29 +108,40 @@ def _named(group: Group) -> tuple[Ints, Ints]:
     return times[led], np.append(times[1:], times[-1:])[led]
 
 
-def _served(group: Group, calm_ns: int) -> Ints:
-    """Return when clients were served since the last heal, which only a leader does."""
+def _served(group: Group, since_ns: int) -> Ints:
+    """Return when clients were served since some time, which only a leader does."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
-    acked = ended[(ended >= calm_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
-    read = returned[(returned >= calm_ns) & present(polls, "offset")]
+    acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
+    read = returned[(returned >= since_ns) & present(polls, "offset")]
     return distinct(np.concatenate([acked, read]))
 
 
 def vacancies(group: Group) -> list[Vacancy]:
-    """Return the times without any sign of a leader that are longer than the budget."""
+    """Return the times since the last heal without any sign of a leader that are too long."""
     calm_ns = group.facts.calm_from_ns
+    return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS)
+
+
+def vacancies_between(group: Group, from_ns: int, until_ns: int) -> list[Vacancy]:
+    """Return the times in a span without any sign of a leader that are longer than the budget.
+
+    Args:
+        group: The partition.
+        from_ns: When the span begins.
+        until_ns: When it ends, if it does not end before with the last look at the partition.
+    """
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
-    last_ns = int(looks.max(initial=-1))
-    if calm_ns is None or last_ns <= calm_ns:
+    last_ns = min(until_ns, int(looks.max(initial=-1)))
+    if last_ns <= from_ns:
         return []
-    served = _served(group, calm_ns)
+    served = _served(group, from_ns)
     spans = [_claims(group), _named(group), (served, served)]
     begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     order = np.argsort(begin, kind="stable")
     # What stands at a time of the future is no sign yet.
     begin = np.append(np.minimum(begin[order], last_ns), last_ns)
-    reach = np.maximum.accumulate(np.concatenate([[calm_ns], end[order]]))
+    reach = np.maximum.accumulate(np.concatenate([[from_ns], end[order]]))
     long = begin - reach > group.facts.plan.budgets.election_s * NS_PER_S
     return [
         Vacancy(
@@ -165,7 +177,7 @@ def _check(group: Group) -> Findings:
         1 if found or led else 0,
         found,
         lambda vacancy: with_stacks(group, _describe(group, vacancy)),
-        lambda vacancy: _labels(group, vacancy),
+        lambda vacancy: labels(group, vacancy),
         gaps=gaps,
     )
     budget_s = group.facts.plan.budgets.election_s
@@ -187,7 +199,8 @@ def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
     )
 
 
-def _labels(group: Group, vacancy: Vacancy) -> Labels:
+def labels(group: Group, vacancy: Vacancy) -> Labels:
+    """Return what takes the trust of a vacancy: a record that is cut, a machine asleep."""
     facts, budget_ns = group.facts, group.facts.plan.budgets.election_s * NS_PER_S
     lasted_ns = vacancy.to_ns - vacancy.from_ns
     watched_ns = lasted_ns - silent_ns(facts.silences, vacancy.from_ns, vacancy.to_ns)

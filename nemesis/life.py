@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -16,7 +17,14 @@ from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
 from nemesis.scheduled import ScheduledFault
-from nemesis.targets import NoTargetError, Target, resolve_target
+from nemesis.targets import (
+    NoTargetError,
+    Target,
+    TopicPartition,
+    led_by_others,
+    replaceable,
+    resolve_target,
+)
 from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
@@ -49,6 +57,8 @@ class Book:
         roster: Who there is, for targets by role; None: a script names its nodes.
         dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
             hand that is refused.
+        failover_s: So long a dealt fault that ends brokers waits at most, when its time is over,
+            for others to lead what they led: a heal would hide that nobody took over.
     """
 
     clock: RunClock
@@ -58,6 +68,7 @@ class Book:
     seed: int
     roster: Roster | None = None
     dealt: bool = False
+    failover_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,8 @@ class Life:
         self._site = site
         self._book = book
         self._fault: Fault | None = None
+        self._left: frozenset[TopicPartition] = frozenset()
+        """What the targets led when it began, and others of the ISR can lead."""
         spec = Spec(
             kind=scheduled.kind,
             family=KINDS[scheduled.kind].family if scheduled.kind in KINDS else "",
@@ -167,6 +180,17 @@ class Life:
         """Wait as long as the fault shall last; not at all if it has no effect."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
+            self._await_failover(stop)
+
+    def _await_failover(self, stop: Event) -> None:
+        """Hold on until others lead what the targets led, or for as long as is waited at most."""
+        if not self._left or not self._book.dealt or not KINDS[self.scheduled.kind].ends:
+            return
+        with suppress(WaitTimeoutError):
+            wait_until(
+                lambda: led_by_others(self._site.cluster.view(), self._left, self.row.targets),
+                timeout_s=self._book.failover_s, what="other leaders", interval_s=0.2, stop=stop,
+            )  # fmt: skip
 
     def heal(self) -> bool:
         """Undo the fault; return whether that went without an error. Idempotent."""
@@ -237,6 +261,7 @@ class Life:
         fault = make(aim, self._site)
         self._check_links(fault)
         self._claim_moved(fault)
+        self._left = replaceable(view, fault.targets)
         about = fault.place if isinstance(fault, OfPartition) else place
         spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
         self._write(replace(self.row, targets=fault.targets, spec=spec))

@@ -76,6 +76,8 @@ class Kind:
         divides: Whether it parts all nodes, and not only its targets from the others: beside a node
             that another fault has, no majority would be whole.
         by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
+        ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
+            others have taken over what they led.
     """
 
     family: str
@@ -94,6 +96,7 @@ class Kind:
     starts: int = 0
     divides: bool = False
     by_hand: bool = False
+    ends: bool = False
 
     def settles_s(self, hosts: str) -> float:
         """Return how long it takes to be over, after its heal, on a plan's hosts."""
@@ -194,6 +197,7 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
         make=make,
         settle_s=settle_s,
         starts=starts,
+        ends=starts > 0,
         needs=frozenset({need}),
         on_controllers=True,
     )

@@ -31,6 +31,8 @@ WHOLE_LIMIT_S = 20.0
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 LATE_LIMIT_S = 1.0
+_BEYOND_S = 2.0
+"""So much longer than an election may take a fault is held that nobody took over from."""
 LOOK_S = 0.1
 """Between two looks for a state that a fault waits for."""
 SAW_STATES = 4
@@ -97,6 +99,7 @@ class Nemesis:
             seed=plan.seed,
             roster=self._roster,
             dealt=not schedule.overlapping,
+            failover_s=plan.budgets.election_s + _BEYOND_S,
         )
         self._lives = [
             Life(

@@ -153,6 +153,26 @@ def resolve_target(
     return _in_partition(target, view, nodes, rng)
 
 
+def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[TopicPartition]:
+    """Return the partitions that some nodes lead, and others of the ISR could lead."""
+    states = {} if view is None else view.partitions
+    return frozenset(
+        place
+        for place, state in states.items()
+        if state.leader in nodes and not set(state.isr) <= set(nodes)
+    )
+
+
+def led_by_others(
+    view: ClusterView | None, places: Collection[TopicPartition], nodes: Collection[str]
+) -> bool:
+    """Tell whether partitions are led by others than some nodes; not if nobody answers."""
+    known = None if view is None else view.partitions
+    return known is not None and all(
+        known[place].leader not in {None, *nodes} for place in places if place in known
+    )
+
+
 def _check_word(word: str, roster: Roster) -> None:
     nodes = roster.nodes
     if word not in ROLES and word not in roster.everybody:

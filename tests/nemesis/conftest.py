@@ -118,6 +118,8 @@ class FakeCluster:
         self.calls: list[str] = []
         self.on_call = threading.Event()
         self.leaders: dict[tuple[str, int], str | None] = {}
+        """Who leads, whatever becomes of them; of the rest a node that runs takes over."""
+        self.takes_over = True
         self._pids = itertools.count(1000)
         self.start()
         self.calls.clear()
@@ -170,7 +172,7 @@ class FakeCluster:
                 (topic, number): PartitionState(
                     topic=topic,
                     partition=number,
-                    leader=self.leaders.get((topic, number), self.nodes[number % len(self.nodes)]),
+                    leader=self.leaders.get((topic, number), self._leader(number)),
                     leader_epoch=3,
                     replicas=tuple(self.nodes),
                     isr=tuple(running),
@@ -179,6 +181,12 @@ class FakeCluster:
                 for number in range(4)
             },
         )
+
+    def _leader(self, number: int) -> str:
+        first = self.nodes[number % len(self.nodes)]
+        gone = [node for node in self.nodes if self.processes[node] not in self.states]
+        others = [node for node in self.nodes if node not in gone]
+        return others[0] if self.takes_over and others and first in gone else first
 
     def bootstrap(self) -> str:
         return "nowhere:9092"

@@ -16,7 +16,8 @@ from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
 from nemesis.scheduled import ScheduledFault
 from nemesis.undo import Join, Restart
-from results.record.clock import wait_until
+from results.record.clock import NS_PER_S, wait_until
+from results.record.plan import Plan
 from tests.nemesis.conftest import FakeHostsWithoutCuts, World
 
 LONG_S = 40.0
@@ -122,6 +123,36 @@ def test_a_cut_without_effect_is_not_held(world: World) -> None:
     (row,) = world.last_rows()
     assert row["confirmed_ns"] is None
     assert "no effect could be measured" in _spec(row)["without_effect"]
+
+
+def test_a_kill_is_held_until_others_lead_what_its_broker_led(world: World) -> None:
+    world.cluster.takes_over = False
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"))
+    wait_until(lambda: [each.phase for each in nemesis.in_force()] == [FaultPhase.HELD],
+               timeout_s=LONG_S, what="the kill")  # fmt: skip
+    thread.join(timeout=1.0)  # A hundred times as long as its plan has it.
+    assert [each.phase for each in nemesis.in_force()] == [FaultPhase.HELD]
+    world.cluster.takes_over = True
+    thread.join(timeout=LONG_S)
+    assert nemesis.in_force() == []
+
+
+def test_a_kill_that_nobody_takes_over_from_is_over_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_BEYOND_S", 0.2 - Plan().budgets.election_s)
+    world.cluster.takes_over = False
+    world.nemesis(_fault(1, "kill", "n2")).run(world.stop)
+    (row,) = world.last_rows()
+    assert row["healed_ns"] - row["confirmed_ns"] > 0.2 * NS_PER_S
+
+
+def test_written_times_stay_whoever_takes_over(world: World) -> None:
+    world.cluster.takes_over = False
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"), overlapping=True)
+    thread.join(timeout=LONG_S)
+    assert not thread.is_alive()
+    assert nemesis.in_force() == []
 
 
 def test_a_fault_of_these_hosts_that_cannot_be_is_recorded(world: World) -> None:

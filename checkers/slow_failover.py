@@ -1,0 +1,171 @@
+"""slow-failover: nobody took over from a broker that was down, though others could have.
+
+Definition: a fault ended a minority of the brokers, and no other fault was in force; somebody else
+was in the partition's ISR, as every broker told it in the five seconds before; and while these were
+down there was no sign of a leader for longer than `[budgets] election_s` (`slow_election` has the
+signs).
+
+Why it proves something: a controller that is told of a broker's end, or hears nothing of it for the
+length of its session, elects another member of the ISR (KIP-631); a majority of controllers elects
+one of themselves (KIP-595). To wait for the one that is down is to lose what replication is for.
+
+What would not prove it: a partition whose ISR had nobody else; a majority that is down; a broker
+that is paused or cut off, which may go on as leader for those who reach it; a time shorter than the
+budget. A dealt fault that ends its brokers is held until there is another leader, or the budget is
+over (`nemesis.life`): a heal would hide that nobody took over.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checkers.changes import NEVER_NS
+from checkers.facts import Disturbance, RunFacts
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
+from checkers.group import Group
+from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
+from checkers.reigns import ENDING, between
+from checkers.replica_reasons import verb
+from checkers.slow_election import Vacancy, labels, vacancies_between
+from checkers.told_isrs import told_isrs
+from results.record.clock import NS_PER_S
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "slow-failover"
+_BEFORE_NS = 5 * NS_PER_S
+"""What brokers told of the ISR may be so old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A time in which a minority of brokers was down, and could have been replaced.
+
+    Attributes:
+        kind: The fault.
+        nodes: Who was down.
+        left: Who else was in the ISR.
+        from_ns, until_ns: From the confirmed end of the brokers to their start.
+    """
+
+    kind: str
+    nodes: tuple[str, ...]
+    left: tuple[str, ...]
+    from_ns: int
+    until_ns: int
+
+
+def _outages(group: Group) -> Iterator[Outage]:
+    facts = group.facts
+    for fault in facts.disturbances:
+        minority = 2 * len(fault.nodes) < facts.plan.nodes
+        if fault.kind not in ENDING or fault.confirmed_ns < 0 or not minority:
+            continue
+        until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.ended_ns
+        if any(_meets(each, fault, until_ns) for each in facts.disturbances if each is not fault):
+            continue
+        if left := _left(group, fault):
+            yield Outage(
+                kind=fault.kind,
+                nodes=tuple(sorted(fault.nodes)),
+                left=left,
+                from_ns=fault.confirmed_ns,
+                until_ns=until_ns,
+            )
+
+
+def _meets(other: Disturbance, fault: Disturbance, until_ns: int) -> bool:
+    return other.begun_ns <= until_ns and fault.begun_ns <= other.ended_ns
+
+
+def _left(group: Group, fault: Disturbance) -> tuple[str, ...]:
+    """Return who else was in the ISR by all that was told shortly before."""
+    since_ns = fault.begun_ns - _BEFORE_NS
+    told = [each for each in told_isrs(group) if since_ns <= each.seen_ns <= fault.confirmed_ns]
+    isrs = [each.nodes for each in told]
+    return tuple(sorted(frozenset.intersection(*isrs) - fault.nodes)) if isrs else ()
+
+
+def _check(group: Group) -> Findings:
+    outages = list(_outages(group))
+    empty = [
+        (outage, vacancy)
+        for outage in outages
+        for vacancy in vacancies_between(group, outage.from_ns, outage.until_ns)
+    ]
+    found = findings(
+        len(outages),
+        empty,
+        lambda each: _describe(group, *each),
+        lambda each: labels(group, each[1]),
+    )
+    why = "no fault ended brokers that others of an ISR could replace, so a takeover could not show"
+    return could_not_show(found, why, given=True)
+
+
+def _describe(group: Group, outage: Outage, vacancy: Vacancy) -> Anomaly:
+    budget = group.facts.plan.budgets.election_s
+    down = verb(outage.nodes, "was down", "were down")
+    left = verb(outage.left, "was", "were")
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"nobody led {group.place} from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}, while {down} ({outage.kind}) and {left} left in the ISR; the"
+        f" budget is {budget:g} s",
+        evidence={
+            "from_ns": vacancy.from_ns,
+            "to_ns": vacancy.to_ns,
+            "fault": outage.kind,
+            "down": list(outage.nodes),
+            "left": list(outage.left),
+            "believed": list(vacancy.believed),
+            "budget_s": budget,
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.replication > 1 and facts.plan.scenario is None
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
+    decided = between(group.facts.reigns, (group.topic, group.partition), span)
+    down, named = texts_in(found, "down"), "; ".join(texts_in(found, "believed"))
+    believed = f" ({named})" if named else ""
+    chosen = [each for each in decided if each.leader >= 0 and each.node not in down]
+    if chosen:
+        last = chosen[-1]
+        return (
+            f"by their log the controllers elected {last.node} in epoch {last.epoch}, and until the"
+            f" end of that time it did not answer as leader{believed}"
+        )
+    if not decided or span[1] >= NEVER_NS:
+        return f"who was elected is not recorded{believed}"
+    return Proved(f"by their log the controllers elected nobody in its place{believed}")
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="time nobody took over from a broker that was down",
+        many="times nobody took over from a broker that was down",
+        means="A broker was down, others had its records, and nobody led its partitions.",
+        promise="While a minority is down, a partition gets another leader within the budget.",
+        uncounted="nobody took over from a broker that was down",
+    ),
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("leadership", "sends", "polls"),
+    sees=frozenset({Sight.LEADER_EPOCHS}),
+    check=_check,
+    applies=_applies,
+    premises=(),
+    promise=Promise.RECOVERY,
+    compares="times in which a minority was down that others could replace",
+    chapter=Chapter.LIVENESS,
+    looks_for="no sign of a leader for longer than `election_s` while a fault holds a minority of"
+    " the brokers down, and others are in the ISR",
+    waits=Waits.BUDGET,
+)

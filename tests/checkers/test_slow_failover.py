@@ -1,0 +1,157 @@
+"""slow-failover: a broker is down, others are in the ISR, and nobody takes over."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkers import slow_failover
+from checkers.facts import Disturbance, RunFacts
+from results.record.milestones import Milestone
+from results.record.terms import Outcome
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record
+from tests.checkers.partition_rows import S, ack, facts, found, group, leads, reasons, sentences
+
+CHECKER, NAME = slow_failover.CHECKER, slow_failover.NAME
+DOWN = Disturbance(
+    kind="kill", begun_ns=19 * S, confirmed_ns=20 * S, healing_ns=50 * S, ended_ns=56 * S,
+    nodes=frozenset({"n1"}),
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+def about(*disturbances: Disturbance, **plan: object) -> RunFacts:
+    return facts(
+        plan={"nodes": 3, "replication": 3, **plan},
+        disturbances=disturbances or (DOWN,),
+        milestones=(*facts().milestones, Milestone(name="collected", at_ns=1_000 * S)),
+    )
+
+
+def isr(*brokers: int, at: int = 18) -> Row:
+    told = leads(1, 0, at=at * S, source="metadata")
+    return {**told, "observer": "n2", "incarnation": 0, "isr": list(brokers)}
+
+
+WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
+    (NAME, {"down": ["n1"], "believed": ["n2 named broker 1"]}, "who was elected is not recorded"),
+]
+BEFORE = [leads(1, 0, at=19 * S), isr(1, 2, 3)]
+LAST = {**isr(1, 2, 3, at=60), "leader": -1}
+"""A look long after, that names nobody."""
+
+
+ROWS_OF = [
+    (
+        CHECKER,
+        group(about(replace(DOWN, kind="pause")), leadership=[*BEFORE, LAST]),
+        "no fault ended brokers that others of an ISR could replace",
+        group(about(), leadership=[*BEFORE, LAST]),
+        1,
+    )
+]
+
+
+def told(*rows: Row, on: RunFacts | None = None, **tables: list[Row]) -> list[str]:
+    leadership = [*BEFORE, LAST, *rows]
+    return sentences(CHECKER, group(on or about(), leadership=leadership, **tables))
+
+
+def test_nobody_takes_over() -> None:
+    (sentence,) = told()
+    assert sentence == (
+        "nobody led log-0-0 from 20.000 s to 50.000 s, while n1 was down (kill) and n2 and n3 were"
+        " left in the ISR; the budget is 15 s"
+    )
+
+
+def test_who_takes_over_in_time_is_fine() -> None:
+    assert told(leads(2, 1, at=24 * S), leads(2, 1, at=26 * S), leads(2, 1, at=48 * S)) != []
+    steady = [leads(2, 1, at=at * S) for at in range(24, 50, 2)]
+    assert told(*steady) == []
+    assert found(CHECKER, group(about(), leadership=[*BEFORE, LAST, *steady])).rows == 1
+    late = [leads(2, 1, at=at * S + 1) for at in range(36, 50, 2)]
+    assert [each.partition(",")[0] for each in told(*late)] == [
+        "nobody led log-0-0 from 20.000 s to 36.000 s"
+    ]
+
+
+def test_clients_that_are_served_are_a_sign() -> None:
+    served: list[Row] = [{**ack(at, at, op=at), "complete_ns": at * S} for at in range(30, 50, 8)]
+    assert told(sends=served) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        replace(DOWN, kind="pause"),
+        replace(DOWN, kind="isolate"),
+        replace(DOWN, confirmed_ns=-1),
+        replace(DOWN, nodes=frozenset({"n1", "n2"})),
+        replace(DOWN, healing_ns=34 * S),
+    ],
+    ids=("pause", "isolate", "unconfirmed", "majority", "short"),
+)
+def test_what_need_not_be_replaced_in_that_time(fault: Disturbance) -> None:
+    assert told(on=about(fault)) == []
+
+
+def test_a_vacancy_beside_another_fault_has_two_causes() -> None:
+    other = Disturbance(kind="loss", begun_ns=40 * S, ended_ns=45 * S, nodes=frozenset({"n2"}))
+    over = replace(other, begun_ns=5 * S, ended_ns=18 * S)
+    assert told(on=about(DOWN, other)) == []
+    assert len(told(on=about(DOWN, over))) == 1
+
+
+def test_nobody_else_in_the_isr_is_no_failure() -> None:
+    assert told(isr(1, at=19)) == [], "it shrank just before"
+    assert told(isr(1, at=12)) != [], "that was longer ago"
+    alone = group(about(), leadership=[leads(1, 0, at=19 * S), isr(1), LAST])
+    assert found(CHECKER, alone).rows == 0
+    assert found(CHECKER, group(about(), leadership=[leads(1, 0, at=19 * S), LAST])).rows == 0
+
+
+def test_it_is_asked_of_ordinary_runs_with_followers() -> None:
+    assert CHECKER.applies(about())
+    assert not CHECKER.applies(about(replication=1, min_insync=1))
+
+
+def test_the_reason_says_whom_the_controllers_elected() -> None:
+    nobody = group(about(), leadership=[*BEFORE, LAST])
+    assert reasons(CHECKER, nobody) == ["who was elected is not recorded (n2 named broker 1)"]
+
+
+def test_a_record_that_is_cut_proves_nothing() -> None:
+    cut = replace(about(), cut_streams=True)
+    (anomaly,) = found(CHECKER, group(cut, leadership=[*BEFORE, LAST])).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+def _short_budget(record: Record) -> tuple[int, int]:
+    """Make the budget shorter than the base's kill lasted, and return from when to when."""
+    record.plan["budgets"]["election_s"] = 4.5
+    (down,) = record.rows("faults", kind="kill")
+    return down["confirmed_ns"], down["healed_ns"]
+
+
+@broken(NAME, row="H2", base="log", moments=("kill",))
+def nobody_takes_over_from_a_dead_broker(record: Record, spot: Spot) -> None:
+    """Its partitions are led again once it is back, which is before the end of the run."""
+    since_ns, until_ns = _short_budget(record)
+
+    def meanwhile(row: Row) -> bool:
+        at_ns = row.get("observed_ns", row.get("complete_ns"))
+        return bool(since_ns <= (at_ns or 0) <= until_ns)
+
+    record.drop("leadership", meanwhile, source="list-offsets", **spot.place)
+    record.drop("polls", meanwhile, **spot.place)
+    for send in record.rows("sends", **spot.place):
+        if meanwhile(send):
+            send.update(outcome=Outcome.INFO.value, acked=False, offset=None, error="_TIMED_OUT")
+
+
+@innocent(base="log", moments=("kill",))
+def others_take_over_from_a_dead_broker_in_time(record: Record, spot: Spot) -> None:
+    since_ns, until_ns = _short_budget(record)
+    assert since_ns < spot.at_ns < until_ns
