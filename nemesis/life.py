@@ -131,6 +131,12 @@ class Life:
         return KINDS[self.scheduled.kind].takes
 
     @property
+    def of_processes(self) -> bool:
+        """Whether nothing of it is left once its brokers run: it took nothing else of them."""
+        kind = KINDS.get(self.scheduled.kind)
+        return kind is not None and kind.aspect is Aspect.PROCESS and not kind.when_whole
+
+    @property
     def begins_alone(self) -> bool:
         """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
         return KINDS[self.scheduled.kind].when_whole

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nemesis import life, runner
+from nemesis import life, runner, sweep
 from nemesis.claims import Aspect
 from nemesis.ledger import Entry, open_entries
 from nemesis.life import FaultPhase
@@ -183,6 +183,24 @@ def test_a_failed_heal_is_said_and_tried_again(world: World) -> None:
     (row,) = world.last_rows()
     assert row["healed_ns"] is not None
     assert _spec(row)["not_healed"] is None
+
+
+def test_a_broker_that_runs_and_does_not_register_is_late_by_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "LINKS_LIMIT_S", 0.5)
+    world.cluster.asleep.add("n1")
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n1"))
+    wait_until(lambda: [row for row in world.rows() if row["confirmed_ns"]],
+               timeout_s=LONG_S, what="the kill")  # fmt: skip
+    world.stop.set()
+    thread.join()
+    report = nemesis.heal_all(limit_s=1.5)
+    assert report.undone, report
+    assert "fault 1 (kill) is not healed" in report.failed[0]
+    world.network.cut("left", (("n1", "n2"),))
+    world.network.deaf_to_join = True
+    assert not nemesis.heal_all(limit_s=1.5).undone
 
 
 def test_the_end_of_the_main_phase_leaves_the_rest_to_heal_all(world: World) -> None:
