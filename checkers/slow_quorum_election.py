@@ -1,7 +1,8 @@
 """slow-quorum-election: nobody led the controllers' quorum, though a majority of it was whole.
 
-Definition: for longer than `[budgets] election_s` no controller said that it leads the quorum,
-while faults took at most a minority of the voters (kill, stop, power-loss, wipe, pause, isolate,
+Definition: for longer than `[budgets] election_s`, and whatever longer timeouts the plan sets, no
+controller said that it leads the quorum, and nobody was told a new high watermark of it, while
+faults took at most a minority of the voters (kill, stop, power-loss, wipe, pause, isolate,
 controller-failover), and none that parts them or makes their links or disks bad was in force.
 
 Why it proves something: a voter that hears nothing of its leader for the length of its fetch
@@ -17,8 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.calm import silent_ns
-from checkers.columns import equal, ints, present, select, texts
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import ended_meanwhile
+from checkers.columns import NONE, equal, ints, present, select, texts
 from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -26,8 +30,6 @@ from checkers.protocol import (
     Chapter,
     Checker,
     Findings,
-    Labels,
-    Premise,
     Promise,
     Proved,
     Scope,
@@ -35,6 +37,7 @@ from checkers.protocol import (
 )
 from checkers.reigns import ENDING
 from checkers.replica_reasons import listed, verb
+from checkers.slow_election import labels
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.terms import AnomalyClass
@@ -43,9 +46,10 @@ from results.record.verdict import Anomaly, Words
 NAME = "slow-quorum-election"
 _AWAY = ENDING | {"pause", "isolate", "controller-failover"}
 """Faults that take their targets from the quorum, and leave all others together."""
-_ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn", "client-cut"})
+_ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
 """Faults that take nothing from it."""
 _OBSERVER = "observer"
+_WHY = "no controller was seen to lead the quorum, so a time without a leader could not show"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +71,20 @@ class Vacancy:
 
 
 def _signs(group: Group) -> list[int]:
-    """Return when a controller said that it leads, and when anybody said anything last."""
+    """Return when somebody led for certain, and when anybody said anything last.
+
+    A controller that says that it leads does, and only a leader tells anybody a new high watermark.
+    """
     states = group.table("quorum_states")
-    seen = present(states, "observed_ns")
-    led = seen & equal(states, "role", "leader")
-    times = sorted(ints(select(states, led), "observed_ns").tolist())
-    last = ints(select(states, seen), "observed_ns").max(initial=-1)
-    return [*times, int(last)] if times else []
+    seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
+    times, marks = ints(seen, "observed_ns"), ints(seen, "high_watermark")
+    before = np.maximum.accumulate(np.append(NONE, marks))[:-1]
+    led = times[equal(seen, "role", "leader") | (marks > before)]
+    return [*led.tolist(), int(times[-1])] if len(led) else []
 
 
 def _vacancies(group: Group) -> Iterator[Vacancy]:
-    budget_ns = group.facts.plan.budgets.election_s * NS_PER_S
+    budget_ns = group.facts.plan.takeover_s * NS_PER_S
     for from_ns, to_ns in pairwise(_signs(group)):
         if to_ns - from_ns <= budget_ns:
             continue
@@ -86,6 +93,8 @@ def _vacancies(group: Group) -> Iterator[Vacancy]:
             continue
         voters = _voters(group)
         away = voters & frozenset[str]().union(*(each.nodes for each in faults))
+        if ended_meanwhile(group.facts, away, from_ns, to_ns):
+            continue
         left = tuple(sorted(voters - away))
         if 2 * len(left) > group.facts.plan.voters:
             yield Vacancy(
@@ -106,7 +115,10 @@ def _voters(group: Group) -> frozenset[str]:
     """Return the nodes that were ever seen as more than observers of the quorum."""
     states = group.table("quorum_states")
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
-    return frozenset(texts(select(states, roles), "node"))
+    brokers = {f"n{broker}" for broker in group.facts.brokers}
+    seen = frozenset(texts(select(states, roles), "node"))
+    # Their files call brokers followers, too.
+    return seen & brokers if group.facts.plan.brokers_vote else seen - brokers
 
 
 def _said(group: Group, node: str, from_ns: int, to_ns: int) -> str:
@@ -128,23 +140,13 @@ def _check(group: Group) -> Findings:
         max(0, looks),
         list(_vacancies(group)),
         lambda each: _describe(group, each),
-        lambda each: _labels(group.facts, each),
+        lambda each: labels(group.facts, each.from_ns, each.to_ns, group.facts.plan.takeover_s),
     )
-    return could_not_show(found, "no controller was seen to lead the quorum", given=True)
-
-
-def _labels(facts: RunFacts, vacancy: Vacancy) -> Labels:
-    lasted_ns = vacancy.to_ns - vacancy.from_ns
-    watched_ns = lasted_ns - silent_ns(facts.silences, vacancy.from_ns, vacancy.to_ns)
-    broken = (
-        (Premise.WHOLE_RECORD, facts.cut_streams),
-        (Premise.AWAKE, watched_ns <= facts.plan.budgets.election_s * NS_PER_S),
-    )
-    return (), tuple(premise.value for premise, fails in broken if fails)
+    return could_not_show(found, _WHY, given=True)
 
 
 def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
-    budget = group.facts.plan.budgets.election_s
+    budget = group.facts.plan.takeover_s
     away = "no fault was in force"
     if vacancy.away:
         away = f"faults had taken {listed(vacancy.away)}"
@@ -187,10 +189,7 @@ CHECKER = Checker(
         means="A majority of the controllers was whole, and elected no leader of itself.",
         promise="While a majority of the controllers is whole, one of them leads.",
         uncounted="nobody led the controllers' quorum for too long",
-        explains={
-            "slow-election": "without a controller nobody elects leaders",
-            "slow-failover": "without a controller nobody elects leaders",
-        },
+        explains={"slow-election": "without a controller nobody elects leaders"},
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("quorum_states",),

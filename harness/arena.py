@@ -233,8 +233,13 @@ class Arena:
     def stop(self, cluster: Deployment) -> None:
         """Stop the brokers, take the hosts down, tidy the nodes' folders."""
         self.progress.phase("stopping the brokers")
+        view = cluster.view()
         ended = cluster.stop(STOP_LIMIT_S)
-        self._note_ends(cluster, [each for each in cluster.ended() if each.told])
+        # Who had not come up yet may fail as it is told to stop (Kafka with ZooKeeper does).
+        up = {*(view.registered if view else ()), *cluster.controllers}
+        self._note_ends(
+            cluster, [each for each in cluster.ended() if each.told and each.node in up]
+        )
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)
         self.hosts.down()

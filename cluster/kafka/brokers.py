@@ -18,6 +18,8 @@ ENDED = frozenset({None, "Z", "X"})
 STOPPED = "T"
 BY_SIGTERM = 128 + signal.SIGTERM
 """With this code a JVM ends that was told to stop, and others that catch the signal."""
+_IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
+"""How who was told to stop ends; None: nobody knows."""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
 """A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
@@ -133,7 +135,7 @@ class BrokerProcesses:
         broker.ended_well = True
         if self._in_order:
             ended = self._ended(node, broker)
-            if ended.code is not None and ended.code > 0 and ended.code != BY_SIGTERM:
+            if ended.code not in _IN_ORDER:
                 self._replaced.append(replace(ended, told=True))
         return True
 

@@ -84,6 +84,24 @@ def test_faults_beside_which_a_majority_need_not_find_together(fault: Disturbanc
     assert sentences(CHECKER, whole_run(about(DOWN, fault), quorum_states=STUCK)) == []
 
 
+def test_only_a_leader_tells_of_a_new_high_watermark() -> None:
+    others = [{**told(2, at, 1), "high_watermark": at} for at in range(21, 50)]
+    assert sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *others])) == []
+    same = [{**row, "high_watermark": 7} for row in others]
+    assert len(sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *same]))) == 1
+
+
+def test_brokers_are_no_voters_beside_controllers_of_their_own() -> None:
+    apart = about(replace(DOWN, nodes=frozenset({"n101", "n102"})), controllers=3,
+                  system="kafka:4.3.1:controllers")  # fmt: skip
+    rows = [told(101, at, 101) for at in [*range(21), *range(50, 56)]]
+    rows += [told(node, at, 101) for at in (1, 22) for node in (102, 103, 1, 2, 3)]
+    assert sentences(CHECKER, whole_run(apart, quorum_states=rows)) == []
+    one = replace(apart, disturbances=(replace(DOWN, nodes=frozenset({"n101"})),))
+    (sentence,) = sentences(CHECKER, whole_run(one, quorum_states=rows))
+    assert "n102 and n103 were a majority" in sentence
+
+
 def test_what_takes_nothing_from_the_quorum_is_no_excuse() -> None:
     other = replace(DOWN, kind="reassignment", nodes=frozenset({"n2", "n3"}))
     assert len(sentences(CHECKER, whole_run(about(DOWN, other), quorum_states=STUCK))) == 1

@@ -1,5 +1,6 @@
 """A server that is told to stop, and ends with a code that says that it failed."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def test_who_stops_in_order_has_not_failed(
     hosts: ProcessHosts, tmp_path: Path, at_term: str
 ) -> None:
     assert stopped(hosts, tmp_path, at_term) == []
+
+
+def test_who_crashes_as_it_stops_ended_by_itself(hosts: ProcessHosts, tmp_path: Path) -> None:
+    (ended,) = stopped(hosts, tmp_path, "kill -SEGV $$")
+    assert (ended.code, ended.told) == (-signal.SIGSEGV, True)
 
 
 @pytest.mark.parametrize("code", [1, 134])

@@ -125,7 +125,10 @@ def test_a_cut_without_effect_is_not_held(world: World) -> None:
     assert "no effect could be measured" in _spec(row)["without_effect"]
 
 
-def test_a_kill_is_held_until_others_lead_what_its_broker_led(world: World) -> None:
+def test_a_kill_is_held_until_others_lead_what_its_broker_led(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "MIN_HOLD_S", 0.0)
     world.cluster.takes_over = False
     nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"))
     wait_until(lambda: [each.phase for each in nemesis.in_force()] == [FaultPhase.HELD],
@@ -140,11 +143,20 @@ def test_a_kill_is_held_until_others_lead_what_its_broker_led(world: World) -> N
 def test_a_kill_that_nobody_takes_over_from_is_over_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(life, "MIN_HOLD_S", 0.0)
     monkeypatch.setattr(runner, "_BEYOND_S", 0.2 - Plan().budgets.election_s)
     world.cluster.takes_over = False
     world.nemesis(_fault(1, "kill", "n2")).run(world.stop)
     (row,) = world.last_rows()
     assert row["healed_ns"] - row["confirmed_ns"] > 0.2 * NS_PER_S
+
+
+def test_what_is_to_be_short_is_over_before_anybody_takes_over(world: World) -> None:
+    world.cluster.takes_over = False
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"))
+    thread.join(timeout=LONG_S)
+    assert not thread.is_alive()
+    assert nemesis.in_force() == []
 
 
 def test_written_times_stay_whoever_takes_over(world: World) -> None:
