@@ -2,8 +2,9 @@
 
 Definition: a process of the cluster ended though no fault stopped or killed it: with an exit code
 of its own, or by a signal that a crash raises (SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP,
-SIGSYS): broker-ended. By any other signal, or in a way that nobody saw, or it stood still (SIGSTOP)
-though no fault paused it: broker-hit-from-outside, the harness's surroundings.
+SIGSYS): broker-ended. So is one that was told to stop (SIGTERM), and ended with a code that says
+that it failed: neither 0 nor 143. By any other signal, or in a way that nobody saw, or it stood
+still (SIGSTOP) though no fault paused it: broker-hit-from-outside, the harness's surroundings.
 
 Why it proves something: a server that was started goes on until it is told to stop. One that exits,
 halts, runs out of memory (its JVM is told to exit then) or crashes takes its part of the cluster
@@ -101,6 +102,7 @@ def _ends(group: Group) -> list[End]:
     for each in group.facts.milestones:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
+            how += " when it was told to stop" if "told" in each.detail else ""
             said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
             node = each.detail.get("node", "")
             found.append(

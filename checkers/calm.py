@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, ints, present
+from checkers.columns import Ints, ints, present, select
+from checkers.disk_losses import was_begun
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone
 from results.record.plan import Plan
@@ -22,9 +23,11 @@ Span = tuple[int, int]
 def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) -> int | None:
     """Return when the last fault was healed, in nanoseconds since the run's start.
 
-    A fault whose heal was not confirmed by itself was undone by the end of `healed`, if that came
-    to pass. Where the plan asked for faults and none is recorded, the same holds: they may be
-    missing. Without any fault it is the start of the main phase; a story has those that it tells.
+    One that never began had not to be healed. A fault whose heal was not confirmed by itself was
+    undone by the end of `healed`, if that came to pass, or if all that it lacks is that brokers,
+    which run, register: that is their own doing. Where the plan asked for faults and none is
+    recorded, the same holds: they may be missing. Without any fault it is the start of the main
+    phase; a story has those that it tells.
 
     Args:
         faults: Rows of `faults`.
@@ -38,11 +41,12 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     asked_for = plan.nemesis if plan.faults is None else plan.faults
     if not faults.num_rows and (not asked_for or plan.scenario is not None):
         return reached["main"].at_ns if "main" in reached else None
-    last = int(ints(faults, "healed_ns").max(initial=-1))
-    if faults.num_rows and present(faults, "healed_ns").all():
+    begun = select(faults, was_begun(faults))
+    last = int(ints(begun, "healed_ns").max(initial=-1))
+    if begun.num_rows and present(begun, "healed_ns").all():
         return last
     healed = reached.get("healed")
-    if healed is None or "failed" in healed.detail:
+    if healed is None or ("failed" in healed.detail and "undone" not in healed.detail):
         return None
     return max(last, healed.at_ns)
 

@@ -149,7 +149,8 @@ class RunFacts:
         quorum: What the leaders of the controllers' quorum told.
         calm_from_ns: When the last fault was healed, from which the plan's budgets count (without
             faults: when the main phase began); None if one may have been in force to the end.
-        silences: From when to when, since then, neither clients nor observers recorded anything.
+        silences: From when to when in the main phase, and later, neither clients nor observers
+            recorded anything.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
         unread: The tables of the record that cannot be read, and count as empty.

@@ -30,6 +30,7 @@ from checkers.calm import silent_ns
 from checkers.changes import NEVER_NS
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, texts, words_of
 from checkers.controllers_log import undisputed
+from checkers.facts import RunFacts
 from checkers.findings import (
     anomaly_at,
     findings,
@@ -99,12 +100,13 @@ def _claims(group: Group) -> tuple[Ints, Ints]:
     return begin, np.append(np.where(again, begin[1:], end[:-1]), end[-1:])
 
 
-def _named(group: Group) -> tuple[Ints, Ints]:
-    """Return from when to when ZooKeeper named a leader; it is told when it changes."""
+def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
+    """Return from when to when ZooKeeper named a leader that lived; it is told when it changes."""
     rows = select(group.table("leadership"), _observed(group, Source.ZOOKEEPER))
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     times, leaders = (ints(rows, name)[order] for name in ("observed_ns", "leader"))
-    led = leaders >= 0
+    gone = [broker for broker in group.facts.brokers if f"n{broker}" in dead]
+    led = (leaders >= 0) & ~np.isin(leaders, gone)
     return times[led], np.append(times[1:], times[-1:])[led]
 
 
@@ -120,29 +122,39 @@ def _served(group: Group, since_ns: int) -> Ints:
 def vacancies(group: Group) -> list[Vacancy]:
     """Return the times since the last heal without any sign of a leader that are too long."""
     calm_ns = group.facts.calm_from_ns
-    return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS)
+    budget_s = group.facts.plan.budgets.election_s
+    return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
 
 
-def vacancies_between(group: Group, from_ns: int, until_ns: int) -> list[Vacancy]:
-    """Return the times in a span without any sign of a leader that are longer than the budget.
+def vacancies_between(
+    group: Group,
+    from_ns: int,
+    until_ns: int,
+    budget_s: float,
+    *,
+    dead: frozenset[str] = frozenset(),
+) -> list[Vacancy]:
+    """Return the times in a span without any sign of a leader that are longer than a budget.
 
     Args:
         group: The partition.
         from_ns: When the span begins.
         until_ns: When it ends, if it does not end before with the last look at the partition.
+        budget_s: In seconds.
+        dead: Nodes that certainly were down: whoever names one names no leader.
     """
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
     last_ns = min(until_ns, int(looks.max(initial=-1)))
     if last_ns <= from_ns:
         return []
     served = _served(group, from_ns)
-    spans = [_claims(group), _named(group), (served, served)]
+    spans = [_claims(group), _named(group, dead), (served, served)]
     begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     order = np.argsort(begin, kind="stable")
     # What stands at a time of the future is no sign yet.
     begin = np.append(np.minimum(begin[order], last_ns), last_ns)
     reach = np.maximum.accumulate(np.concatenate([[from_ns], end[order]]))
-    long = begin - reach > group.facts.plan.budgets.election_s * NS_PER_S
+    long = begin - reach > budget_s * NS_PER_S
     return [
         Vacancy(
             from_ns=int(reach[at]),
@@ -177,7 +189,9 @@ def _check(group: Group) -> Findings:
         1 if found or led else 0,
         found,
         lambda vacancy: with_stacks(group, _describe(group, vacancy)),
-        lambda vacancy: labels(group, vacancy),
+        lambda vacancy: labels(
+            group.facts, vacancy.from_ns, vacancy.to_ns, group.facts.plan.budgets.election_s
+        ),
         gaps=gaps,
     )
     budget_s = group.facts.plan.budgets.election_s
@@ -187,7 +201,7 @@ def _check(group: Group) -> Findings:
 
 def _led(group: Group, calm_ns: int) -> bool:
     """Tell whether there was any sign of a leader since the last heal."""
-    spans = (_claims(group), _named(group))
+    spans = (_claims(group), _named(group, frozenset()))
     return bool(len(_served(group, calm_ns))) or any((end >= calm_ns).any() for _, end in spans)
 
 
@@ -199,14 +213,12 @@ def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
     )
 
 
-def labels(group: Group, vacancy: Vacancy) -> Labels:
+def labels(facts: RunFacts, from_ns: int, to_ns: int, budget_s: float) -> Labels:
     """Return what takes the trust of a vacancy: a record that is cut, a machine asleep."""
-    facts, budget_ns = group.facts, group.facts.plan.budgets.election_s * NS_PER_S
-    lasted_ns = vacancy.to_ns - vacancy.from_ns
-    watched_ns = lasted_ns - silent_ns(facts.silences, vacancy.from_ns, vacancy.to_ns)
+    watched_ns = to_ns - from_ns - silent_ns(facts.silences, from_ns, to_ns)
     broken = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
-        (Premise.AWAKE, watched_ns <= budget_ns),
+        (Premise.AWAKE, watched_ns <= budget_s * NS_PER_S),
     )
     return (), tuple(premise.value for premise, fails in broken if fails)
 

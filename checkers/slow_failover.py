@@ -1,24 +1,25 @@
 """slow-failover: nobody took over from a broker that was down, though others could have.
 
 Definition: a fault ended a minority of the brokers, and no other fault was in force; somebody else
-was in the partition's ISR, as every broker told it in the five seconds before; and while these were
-down there was no sign of a leader for longer than `[budgets] election_s` (`slow_election` has the
-signs).
+was in the partition's ISR, as every broker told it from five seconds before on; and while these
+were down there was no sign of a leader for longer than `[budgets] election_s`, and whatever longer
+session the plan sets (`slow_election` has the signs).
 
 Why it proves something: a controller that is told of a broker's end, or hears nothing of it for the
 length of its session, elects another member of the ISR (KIP-631); a majority of controllers elects
 one of themselves (KIP-595). To wait for the one that is down is to lose what replication is for.
 
-What would not prove it: a partition whose ISR had nobody else; a majority that is down; a broker
-that is paused or cut off, which may go on as leader for those who reach it; a time shorter than the
-budget. A dealt fault that ends its brokers is held until there is another leader, or the budget is
-over (`nemesis.life`): a heal would hide that nobody took over.
+What would not prove it: a partition whose ISR had nobody else; a majority that is down, or other
+servers that ended meanwhile; a broker that is paused or cut off, which may go on as leader for
+those who reach it; a time shorter than the budget; a machine that stood still. A dealt fault that
+ends its brokers is held until there is another leader, or the budget is over (`nemesis.life`): a
+heal would hide that nobody took over.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkers.changes import NEVER_NS
+from checkers.changes import NEVER_NS, ended_meanwhile
 from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -42,14 +43,12 @@ class Outage:
     """A time in which a minority of brokers was down, and could have been replaced.
 
     Attributes:
-        kind: The fault.
-        nodes: Who was down.
-        left: Who else was in the ISR.
+        fault: What ended them.
+        left: Who else was in the ISR just before.
         from_ns, until_ns: From the confirmed end of the brokers to their start.
     """
 
-    kind: str
-    nodes: tuple[str, ...]
+    fault: Disturbance
     left: tuple[str, ...]
     from_ns: int
     until_ns: int
@@ -64,10 +63,11 @@ def _outages(group: Group) -> Iterator[Outage]:
         until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.ended_ns
         if any(_meets(each, fault, until_ns) for each in facts.disturbances if each is not fault):
             continue
-        if left := _left(group, fault):
+        if ended_meanwhile(facts, fault.nodes, fault.begun_ns, until_ns):
+            continue
+        if left := _left(group, fault, fault.confirmed_ns):
             yield Outage(
-                kind=fault.kind,
-                nodes=tuple(sorted(fault.nodes)),
+                fault=fault,
                 left=left,
                 from_ns=fault.confirmed_ns,
                 until_ns=until_ns,
@@ -78,46 +78,49 @@ def _meets(other: Disturbance, fault: Disturbance, until_ns: int) -> bool:
     return other.begun_ns <= until_ns and fault.begun_ns <= other.ended_ns
 
 
-def _left(group: Group, fault: Disturbance) -> tuple[str, ...]:
-    """Return who else was in the ISR by all that was told shortly before."""
+def _left(group: Group, fault: Disturbance, until_ns: int) -> tuple[str, ...]:
+    """Return who else was in the ISR by all that was told from shortly before the fault on."""
     since_ns = fault.begun_ns - _BEFORE_NS
-    told = [each for each in told_isrs(group) if since_ns <= each.seen_ns <= fault.confirmed_ns]
+    told = [each for each in told_isrs(group) if since_ns <= each.seen_ns <= until_ns]
     isrs = [each.nodes for each in told]
     return tuple(sorted(frozenset.intersection(*isrs) - fault.nodes)) if isrs else ()
 
 
 def _check(group: Group) -> Findings:
-    outages = list(_outages(group))
+    outages, budget_s = list(_outages(group)), group.facts.plan.takeover_s
     empty = [
         (outage, vacancy)
         for outage in outages
-        for vacancy in vacancies_between(group, outage.from_ns, outage.until_ns)
+        for vacancy in vacancies_between(
+            group, outage.from_ns, outage.until_ns, budget_s, dead=outage.fault.nodes
+        )
+        if _left(group, outage.fault, vacancy.to_ns)
     ]
     found = findings(
         len(outages),
         empty,
         lambda each: _describe(group, *each),
-        lambda each: labels(group, each[1]),
+        lambda each: labels(group.facts, each[1].from_ns, each[1].to_ns, budget_s),
     )
     why = "no fault ended brokers that others of an ISR could replace, so a takeover could not show"
     return could_not_show(found, why, given=True)
 
 
 def _describe(group: Group, outage: Outage, vacancy: Vacancy) -> Anomaly:
-    budget = group.facts.plan.budgets.election_s
-    down = verb(outage.nodes, "was down", "were down")
+    budget, nodes = group.facts.plan.takeover_s, sorted(outage.fault.nodes)
+    down = verb(nodes, "was down", "were down")
     left = verb(outage.left, "was", "were")
     return anomaly_at(
         group,
         NAME,
         sentence=f"nobody led {group.place} from {seconds(vacancy.from_ns)} to"
-        f" {seconds(vacancy.to_ns)}, while {down} ({outage.kind}) and {left} left in the ISR; the"
-        f" budget is {budget:g} s",
+        f" {seconds(vacancy.to_ns)}, while {down} ({outage.fault.kind}) and {left} left in the"
+        f" ISR; the budget is {budget:g} s",
         evidence={
             "from_ns": vacancy.from_ns,
             "to_ns": vacancy.to_ns,
-            "fault": outage.kind,
-            "down": list(outage.nodes),
+            "fault": outage.fault.kind,
+            "down": nodes,
             "left": list(outage.left),
             "believed": list(vacancy.believed),
             "budget_s": budget,

@@ -55,6 +55,7 @@ from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES
+from results.record.milestones import Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.reading import open_file
@@ -189,6 +190,11 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
     ]
 
 
+def _main_ns(milestones: Iterable[Milestone]) -> int | None:
+    """Return when the main phase began, None if it did not."""
+    return next((each.at_ns for each in milestones if each.name == "main"), None)
+
+
 def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Problem]) -> None:
     """Write a Parquet file a table, and then what could not be read.
 
@@ -262,7 +268,7 @@ def load_facts(root: Path) -> RunFacts:
             load_table(paths, "leadership", ENTRY_COLUMNS),
         ),
         calm_from_ns=calm_ns,
-        silences=silences(_times(paths), calm_ns),
+        silences=silences(_times(paths), _main_ns(milestones)),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         disk_losses=disk_losses(faults),
         unclean_orders=unclean_orders(faults),

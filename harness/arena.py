@@ -109,8 +109,10 @@ class Arena:
             last = each.incarnation == cluster.incarnation(each.node)
             said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
             detail = {"node": each.node, "incarnation": str(each.incarnation)}
-            self._note(ENDED, {**detail, "code": code, "said": said})
-            self.progress.say(f"  {called(each.node)} ended, or stands still, by itself")
+            told = {"told": "stop"} if each.told else {}
+            self._note(ENDED, {**detail, "code": code, "said": said, **told})
+            how = f"ended with code {code}" if each.told else "ended, or stands still, by itself"
+            self.progress.say(f"  {called(each.node)} {how}")
 
     def note_stacks(self, cluster: Deployment) -> None:
         """Have all servers print their threads' stacks: something of the cluster does not move."""
@@ -231,7 +233,13 @@ class Arena:
     def stop(self, cluster: Deployment) -> None:
         """Stop the brokers, take the hosts down, tidy the nodes' folders."""
         self.progress.phase("stopping the brokers")
+        view = cluster.view()
         ended = cluster.stop(STOP_LIMIT_S)
+        # Who had not come up yet may fail as it is told to stop (Kafka with ZooKeeper does).
+        up = {*(view.registered if view else ()), *cluster.controllers}
+        self._note_ends(
+            cluster, [each for each in cluster.ended() if each.told and each.node in up]
+        )
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)
         self.hosts.down()

@@ -16,8 +16,8 @@ EARLY_LIMIT_S = 20.0
 class Reach(Protocol):
     """What notes milestones: `Arena.reach`."""
 
-    def __call__(self, name: str, *, failed: str) -> None:
-        """Note one, and what of it did not come to be."""
+    def __call__(self, name: str, *, failed: str, **detail: str) -> None:
+        """Note one, what of it did not come to be, and what else is worth knowing of it."""
 
 
 class Heal(Protocol):
@@ -42,7 +42,8 @@ class Healing:
     def now(self, *, limit_s: float = HEAL_LIMIT_S) -> HealReport:
         """Heal everything, and note what came of it."""
         report = self._heal(limit_s=limit_s)
-        self._reach("healed", failed="; ".join(report.failed))
+        undone = {"undone": "yes"} if report.failed and report.undone else {}
+        self._reach("healed", failed="; ".join(report.failed), **undone)
         self._is_done = True
         return report
 

@@ -16,7 +16,7 @@ from nemesis.protocol import FAILURES, Aim, Fault, FaultMaker, OfPartition, Pati
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
-from nemesis.scheduled import ScheduledFault
+from nemesis.scheduled import MIN_HOLD_S, ScheduledFault
 from nemesis.targets import (
     NoTargetError,
     Target,
@@ -131,6 +131,12 @@ class Life:
         return KINDS[self.scheduled.kind].takes
 
     @property
+    def of_processes(self) -> bool:
+        """Whether nothing of it is left once its brokers run: it took nothing else of them."""
+        kind = KINDS.get(self.scheduled.kind)
+        return kind is not None and kind.aspect is Aspect.PROCESS and not kind.when_whole
+
+    @property
     def begins_alone(self) -> bool:
         """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
         return KINDS[self.scheduled.kind].when_whole
@@ -184,7 +190,8 @@ class Life:
 
     def _await_failover(self, stop: Event) -> None:
         """Hold on until others lead what the targets led, or for as long as is waited at most."""
-        if not self._left or not self._book.dealt or not KINDS[self.scheduled.kind].ends:
+        dealt = self._book.dealt and self.scheduled.hold_s >= MIN_HOLD_S  # Others are to be short.
+        if not self._left or not dealt or not KINDS[self.scheduled.kind].ends:
             return
         with suppress(WaitTimeoutError):
             wait_until(

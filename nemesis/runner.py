@@ -99,7 +99,7 @@ class Nemesis:
             seed=plan.seed,
             roster=self._roster,
             dealt=not schedule.overlapping,
-            failover_s=plan.budgets.election_s + _BEYOND_S,
+            failover_s=plan.takeover_s + _BEYOND_S,
         )
         self._lives = [
             Life(

@@ -25,10 +25,13 @@ class HealReport:
     Attributes:
         done: What had to be done, in sentences.
         failed: What is not as it should be, in sentences.
+        undone: Whether nothing of ours is in force all the same: links are whole and brokers run,
+            and what failed is that they did not register in time, which is their own doing.
     """
 
     done: tuple[str, ...]
     failed: tuple[str, ...]
+    undone: bool = False
 
     @property
     def healed(self) -> bool:
@@ -40,6 +43,8 @@ class _Findings:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.failed: list[str] = []
+        self.late: list[str] = []
+        """Of brokers that run and have not registered."""
 
 
 def sweep(
@@ -58,16 +63,20 @@ def sweep(
         limit_s: How long to wait for the faults together, and for all brokers to be back.
     """
     findings = _Findings()
-    _heal_faults(lives, findings, limit_s)
+    _heal_faults(lives, site, findings, limit_s)
     nodes = [node for node in (*site.cluster.nodes, *site.controllers) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
         machines = site.machines or (*site.cluster.nodes, *site.controllers)
         _mend_links(machines, site.network, findings)
-    return HealReport(done=tuple(findings.done), failed=tuple(findings.failed))
+    return HealReport(
+        done=tuple(findings.done),
+        failed=(*findings.failed, *findings.late),
+        undone=not findings.failed,
+    )
 
 
-def _heal_faults(lives: Sequence[Life], findings: _Findings, limit_s: float) -> None:
+def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s: float) -> None:
     # All are undone before any is confirmed: of two brokers killed neither may be back alone.
     refused = [life for life in reversed(lives) if not _undone(life)]
     deadline_s = stopwatch_s() + limit_s
@@ -80,7 +89,9 @@ def _heal_faults(lives: Sequence[Life], findings: _Findings, limit_s: float) -> 
         elif _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
             findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
-            findings.failed.append(f"{name} is not healed: {why}")
+            late = undone and life.of_processes and _all_run(site, life.row.targets)
+            kind = findings.late if late else findings.failed
+            kind.append(f"{name} is not healed: {why}")
 
 
 def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | None]:
@@ -127,8 +138,15 @@ def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings, *, limi
             what=f"brokers {', '.join(started)} to be registered",
             interval_s=0.2,
         )
-    except (*FAILURES, WaitTimeoutError) as failed:
+    except WaitTimeoutError as late:
+        kind = findings.late if _all_run(site, started) else findings.failed
+        kind.append(str(late))
+    except FAILURES as failed:
         findings.failed.append(str(failed))
+
+
+def _all_run(site: Site, nodes: Iterable[str]) -> bool:
+    return all(broker_runs(site, node) for node in nodes)
 
 
 def _mended_broker(site: Site, node: str) -> str | None:
@@ -145,9 +163,9 @@ def _mended_broker(site: Site, node: str) -> str | None:
     return None
 
 
-def all_back(site: Site, nodes: Iterable[str]) -> bool:
+def all_back(site: Site, nodes: Collection[str]) -> bool:
     """Tell whether brokers run and are registered."""
-    if not all(broker_runs(site, node) for node in nodes):
+    if not _all_run(site, nodes):
         return False
     cluster = site.cluster
     if isinstance(cluster, CanTellBack):

@@ -48,10 +48,11 @@ def position_of(record: Record) -> tuple[Place, Committed | None] | None:
     """
     try:
         place = _place(record.key or b"")
-        committed = _committed(record.value) if record.value is not None else None
-    except (struct.error, UnicodeDecodeError, SerialError, IndexError):
+        if place is None:
+            return None
+        return place, _committed(record.value) if record.value is not None else None
+    except (struct.error, ValueError, SerialError, IndexError):
         return None
-    return (place, committed) if place is not None else None
 
 
 def _place(key: bytes) -> Place | None:

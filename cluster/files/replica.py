@@ -10,12 +10,12 @@ stands beside a log of old messages, which have no epochs.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from cluster.files.batches import Segment
+from cluster.files.batches import RecordBatch, Segment
 from cluster.files.checkpoints import (
     EpochStart,
     leader_epochs,
@@ -191,16 +191,22 @@ def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     """Read what groups have committed, of each partition of the topic that keeps it."""
     for folder, _, partition in _partition_folders(files.data, lambda name: name == OFFSETS_TOPIC):
         segments = _segments(folder)
-        whole = len(segments) == 1 and _base_offset(segments[0]) == 0
-        for path in segments:
+        read = [(path, files.segment(path).batches) for path in segments]
+        whole = len(segments) == 1 and _is_whole(read[0][1])
+        for path, batches in read:
             damage: list[str] = []
             log = Replica(
                 topic=OFFSETS_TOPIC, topic_id=None, partition=partition,
                 node=files.node, snapshot=files.snapshot,
             )  # fmt: skip
-            batches = files.segment(path).batches
             yield "kept_commits", kept_commits(batches, log, topic_ids, damage, whole=whole)
             files.note_all(path, damage)
+
+
+def _is_whole(batches: Sequence[RecordBatch]) -> bool:
+    """Tell whether batches follow on one another from offset 0: the cleaner took none away."""
+    ends = [0, *(each.end_offset for each in batches)]
+    return [each.base_offset for each in batches] == ends[:-1]
 
 
 def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:

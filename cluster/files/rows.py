@@ -24,6 +24,8 @@ ROWS_A_BATCH = 65_536
 _HELD_BYTES = 64 << 20
 """So much of what records hold waits at most to be looked at."""
 _MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
+_DIGITS = 19
+"""The largest of them has so many."""
 _INCARNATION = 0
 """Files outlive their broker's processes, and do not tell which of them wrote what."""
 
@@ -193,7 +195,7 @@ def kept_commits(
 def _op_of(metadata: str) -> int | None:
     """Return the op that made a commit, by what our members write beside it."""
     digits = metadata.rstrip("\0")  # confluent-kafka sends the text's final zero, too.
-    known = digits.isdecimal() and digits.isascii() and int(digits) <= _MAX_VALUE
+    known = digits.isdecimal() and digits.isascii() and len(digits) < _DIGITS
     return int(digits) if known else None
 
 

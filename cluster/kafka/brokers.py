@@ -4,7 +4,7 @@ import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.nodes import called
 from cluster.protocol import ClusterError, Command, Ended, Hosts, ProcessId
@@ -16,6 +16,10 @@ log = logging.getLogger(__name__)
 ENDED = frozenset({None, "Z", "X"})
 """Letters of `/proc/PID/stat`: there is no such process, or it waits to be counted."""
 STOPPED = "T"
+BY_SIGTERM = 128 + signal.SIGTERM
+"""With this code a JVM ends that was told to stop, and others that catch the signal."""
+_IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
+"""How who was told to stop ends; None: nobody knows."""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
 """A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
@@ -41,6 +45,8 @@ class BrokerProcesses:
         played_by: Names the node whose process plays a node; None: each is played by its own. What
             is done to one of several nodes is done to all, and once: to start it, or to stop it,
             again is no mistake.
+        in_order: Whether one that is told to stop ends with 0, or by the signal: any other code
+            says that it failed.
     """
 
     def __init__(
@@ -49,10 +55,12 @@ class BrokerProcesses:
         command: Callable[[str], Command],
         *,
         played_by: Callable[[str], str] | None = None,
+        in_order: bool = False,
     ) -> None:
         self._hosts = hosts
         self._command = command
         self._played_by = played_by
+        self._in_order = in_order
         self._one_turn = new_lock()
         self._brokers: dict[str, _Broker] = {}
         self._replaced: list[Ended] = []
@@ -125,6 +133,10 @@ class BrokerProcesses:
             return False
         log.info("%s stopped by itself", called(node))
         broker.ended_well = True
+        if self._in_order:
+            ended = self._ended(node, broker)
+            if ended.code not in _IN_ORDER:
+                self._replaced.append(replace(ended, told=True))
         return True
 
     def kill(self, node: str) -> None:

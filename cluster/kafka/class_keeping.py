@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from cluster.cache import cache_folder, locked
 from cluster.files.properties import properties
 from cluster.java import Java
+from cluster.kafka.brokers import BY_SIGTERM
 from cluster.kafka.classes import archive_of, checksum, flags_of, is_whole, noted_of
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.fetch import Distribution
@@ -30,8 +31,6 @@ END_S = 60
 _SCRATCH = "making-"
 TRIES = 3
 """So often a broker that did not start, or was too slow, is tried: that may have been by chance."""
-_BY_SIGTERM = 143
-"""How a Java ends that was told to."""
 
 
 class _NotThisTimeError(Exception):
@@ -117,7 +116,7 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
         if broker.poll() is not None:  # It leaves a file all the same, of what it came to.
             raise _NotThisTimeError(f"it ended with {broker.poll()} before it listened")
         broker.terminate()
-        if (code := broker.wait(END_S)) not in (0, _BY_SIGTERM):
+        if (code := broker.wait(END_S)) not in (0, BY_SIGTERM):
             raise _NotThisTimeError(f"it ended with {code} instead of in order")
 
 

@@ -36,6 +36,7 @@ from cluster.protocol import (
     ProcessId,
 )
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.declared import Sight
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start
@@ -83,7 +84,12 @@ class KafkaCluster:
         self.sees = programs.sees
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
         played_by = self._layout.played_by if programs.one_process else None
-        self._processes = BrokerProcesses(hosts, self._layout.command, played_by=played_by)
+        self._processes = BrokerProcesses(
+            hosts,
+            self._layout.command,
+            played_by=played_by,
+            in_order=Sight.ENDS in programs.sees,
+        )
         brokers = {node: self.endpoints[node] for node in self.nodes}
         controllers = {node: self.endpoints[node] for node in self.controllers}
         self._quorum = Lines(controllers, self.answers)

@@ -192,7 +192,7 @@ class RowMaker:
     _beliefs: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
     _claims: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
     _replicas: Thinning = field(default_factory=Thinning)
-    _quorum: Thinning = field(default_factory=Thinning)
+    _quorum: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
 
     def leadership(self, source: str, said: Leadership, at: Moment) -> Row | None:
         """Return a row of `leadership`, or None if it would say nothing new."""

@@ -64,12 +64,14 @@ class Ended:
         incarnation: Which of its starts.
         code: Its exit code, or minus the signal that ended it; None if nobody saw its end.
         stopped: It did not end, but was stopped (SIGSTOP).
+        told: It was told to stop (SIGTERM), and ended with a code that says that it failed.
     """
 
     node: str
     incarnation: int
     code: int | None = None
     stopped: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,11 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {"txn": {"rate": 100}}
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
+_PATIENCE = (
+    "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
+    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
+)  # fmt: skip
+"""So long others wait until they take somebody for gone."""
 """Workloads whose runs are not named after them."""
 
 
@@ -390,6 +395,13 @@ class Plan(Part):
     def settings(self) -> tuple[dict[str, str], ...]:
         """The brokers' settings, of all and of each."""
         return (self.broker, *self.node.values())
+
+    @property
+    def takeover_s(self) -> float:
+        """How long others may take to replace who is down, with the patience that is asked for."""
+        told = (max(number_of(each.get(name, "")) or 0 for each in self.settings)
+                for name in _PATIENCE)  # fmt: skip
+        return self.budgets.election_s + sum(told) / 1000
 
     @property
     def least_insync(self) -> int:

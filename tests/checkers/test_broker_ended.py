@@ -32,6 +32,13 @@ def said_of(checker: Checker, *stones: Milestone, fault: str = "", at_s: int = 5
     return sentences(checker, group(about, faults=rows))
 
 
+def test_who_fails_when_it_is_told_to_stop_ended_by_itself() -> None:
+    failed = ended("1")
+    failed.detail["told"] = "stop"
+    (sentence,) = said_of(BY_ITSELF, WATCHED, failed)
+    assert "n2 ended with exit code 1 when it was told to stop, and no fault" in sentence
+
+
 @pytest.mark.parametrize(
     ("code", "how"),
     [

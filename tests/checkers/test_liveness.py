@@ -1,5 +1,6 @@
 """What must come back within the budgets: sends, a leader, the in-sync replicas."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ SCRIPT = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}
 
 
 def healed(*ends: int | None) -> pa.Table:
-    rows = [{"fault_id": at, "healed_ns": end} for at, end in enumerate(ends)]
+    rows = [{"fault_id": at, "healed_ns": end, "targets": ["n1"]} for at, end in enumerate(ends)]
     return pa.Table.from_pylist(rows, schema=TABLES["faults"])
 
 
@@ -63,6 +64,19 @@ def test_faults_of_which_no_row_is_left_were_healed_with_the_rest() -> None:
     assert calm_from_ns(healed(), stones(main=1, healed=20), PLAN) == 20
     assert calm_from_ns(healed(), stones(main=1), PLAN) is None
     assert calm_from_ns(healed(), [failed], PLAN) is None
+
+
+def test_who_runs_and_does_not_register_was_left_in_peace() -> None:
+    late = Milestone(name="healed", at_ns=20, detail={"failed": "waited 60 s", "undone": "yes"})
+    assert calm_from_ns(healed(5, None), [late], PLAN) == 20
+
+
+def test_what_never_began_had_not_to_be_healed() -> None:
+    failed = Milestone(name="healed", at_ns=20, detail={"failed": "n1 is still cut off"})
+    rows = healed(5, None).to_pylist()
+    rows = [{**row, "spec": json.dumps({"begun": row["healed_ns"] is not None})} for row in rows]
+    faults = pa.Table.from_pylist(rows, schema=TABLES["faults"])
+    assert calm_from_ns(faults, [failed], PLAN) == 5
 
 
 def test_what_was_not_healed_gives_no_peace() -> None:

@@ -67,7 +67,10 @@ def test_ops_and_answers_of_a_stored_run_are_heard(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "run")
     paths = RunPaths(tmp_path / "run")
     assert load_facts(paths.root).silences == ()
-    calm_ns = load_facts(paths.root).calm_from_ns or 0
+    facts = load_facts(paths.root)
+    calm_ns = facts.calm_from_ns or 0
+    main = facts.milestone("main")
+    assert main is not None
     begun, ended, seen = (calm_ns + at * S for at in (20, 40, 60))
     silent = {
         "ops": {"invoke_ns": begun, "complete_ns": ended},
@@ -77,7 +80,7 @@ def test_ops_and_answers_of_a_stored_run_are_heard(tmp_path: Path) -> None:
         row = pa.Table.from_pylist([{"run_id": "run", **times}], schema=TABLES[name])
         write_table(paths.table(name), name, [row])
     unsealed(paths.record)
-    heard = (calm_ns, begun, ended, seen)
+    heard = (main.at_ns, begun, ended, seen)
     assert load_facts(paths.root).silences == tuple(pairwise(heard))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from checkers import slow_failover
 from checkers.facts import Disturbance, RunFacts
-from results.record.milestones import Milestone
+from results.record.milestones import ENDED, Milestone
 from results.record.terms import Outcome
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
@@ -102,6 +102,36 @@ def test_a_vacancy_beside_another_fault_has_two_causes() -> None:
     over = replace(other, begun_ns=5 * S, ended_ns=18 * S)
     assert told(on=about(DOWN, other)) == []
     assert len(told(on=about(DOWN, over))) == 1
+
+
+def test_other_servers_that_ended_meanwhile_left_too_few() -> None:
+    gone = Milestone(name=ENDED, at_ns=30 * S, detail={"node": "n2", "code": "-9"})
+    own = Milestone(name=ENDED, at_ns=30 * S, detail={"node": "n1", "code": "1"})
+    stones = about().milestones
+    assert told(on=replace(about(), milestones=(*stones, gone))) == []
+    assert len(told(on=replace(about(), milestones=(*stones, own)))) == 1
+
+
+def test_a_longer_session_may_be_waited_for() -> None:
+    patient = about(broker={"broker.session.timeout.ms": "18000"})
+    assert told(on=patient) == []
+    assert len(told(on=about(broker={"broker.session.timeout.ms": "9000"}))) == 1
+
+
+def test_an_isr_that_shrank_before_is_told_afterwards() -> None:
+    assert told({**isr(1, at=30), "leader": -1}) == []
+
+
+def test_zookeeper_may_name_the_dead_for_as_long_as_it_likes() -> None:
+    named = {**leads(1, 0, at=10 * S, source="zookeeper"), "observer": "zk", "isr": [1, 2, 3]}
+    again = {**named, "observed_ns": 60 * S, "asked_ns": 60 * S}
+    assert len(told(named, again)) == 1
+
+
+def test_a_machine_asleep_proves_nothing() -> None:
+    asleep = replace(about(), silences=((21 * S, 45 * S),))
+    (anomaly,) = found(CHECKER, group(asleep, leadership=[*BEFORE, LAST])).anomalies
+    assert anomaly.broken_premises == ("awake",)
 
 
 def test_nobody_else_in_the_isr_is_no_failure() -> None:

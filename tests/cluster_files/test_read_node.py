@@ -216,7 +216,7 @@ def commits(*positions: tuple[int, str], base: int = 0) -> bytes:
 def test_commits_of_the_groups_log(node: Path) -> None:
     folder = node / "data" / "__consumer_offsets-3"
     folder.mkdir()
-    log = commits((7, "41"), (8, "42\0"), (9, "no op"), (10, "9" * 20))
+    log = commits((7, "41"), (8, "42\0"), (9, "no op"), (10, "9" * 5000))
     (folder / f"{0:020}.log").write_bytes(log)
     rows, problems = read(node)
     assert problems == []
@@ -248,6 +248,16 @@ def test_a_commit_as_kafka_4_3_1_and_librdkafka_write_it() -> None:
     assert position_of(replace(record, value=None)) == (place, None)
     assert position_of(replace(record, value=value[:14])) is None
     assert position_of(replace(record, key=b"\x00\x02\x00\x01g")) is None, "members of a group"
+    overlong = value[:14] + b"\xff" * 9
+    assert position_of(replace(record, value=overlong)) is None
+
+
+def test_a_log_with_holes_may_have_been_compacted(node: Path) -> None:
+    folder = node / "data" / "__consumer_offsets-3"
+    folder.mkdir()
+    log = commits((7, "41")) + commits((8, "42"), base=5)
+    (folder / f"{0:020}.log").write_bytes(log)
+    assert {row["whole"] for row in read(node)[0]["kept_commits"]} == {False}
 
 
 def test_a_metadata_log_without_its_beginning_starts_from_its_snapshot(node: Path) -> None:

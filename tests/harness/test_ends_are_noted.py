@@ -77,3 +77,9 @@ def test_a_code_that_is_known_later_is_no_second_end(tmp_path: Path) -> None:
 def test_who_stood_still_and_then_ended_did_both(tmp_path: Path) -> None:
     codes = [each["code"] for each in noted(tmp_path, [STOPPED], [STOPPED], [EXIT], [EXIT])]
     assert codes == ["stopped", "1"]
+
+
+def test_a_failed_stop_says_so(tmp_path: Path) -> None:
+    failed = Ended(node="n2", incarnation=1, code=1, told=True)
+    (end,) = noted(tmp_path, [failed], [failed])
+    assert (end["code"], end["told"]) == ("1", "stop")

@@ -142,10 +142,10 @@ def test_a_bug_in_one_heal_keeps_no_other_fault_in_force(
 def _healing(
     heal: Callable[..., HealReport], told: list[tuple[str, str]], *, refuse: bool = False
 ) -> Healing:
-    def reach(name: str, *, failed: str) -> None:
+    def reach(name: str, *, failed: str, **detail: str) -> None:
         if refuse:
             raise OSError("no space left on device")
-        told.append((name, failed))
+        told.append((name, " ".join((failed, *detail))))
 
     return Healing(heal, reach)
 
@@ -164,6 +164,16 @@ def test_everything_is_healed_once_and_what_failed_is_told() -> None:
     assert told == [("healed", "n1 is down; n2 is down")]
     _healing(heal, told, refuse=True).if_not_yet()  # The run's own error is the one to be told.
     assert limits[-1] == EARLY_LIMIT_S
+
+
+def test_of_brokers_that_run_and_do_not_register_all_was_undone() -> None:
+    told: list[tuple[str, str]] = []
+
+    def heal(*, limit_s: float) -> HealReport:
+        return HealReport(done=(), failed=(f"waited {limit_s:g} s",), undone=True)
+
+    _healing(heal, told).now()
+    assert told == [("healed", "waited 60 s undone")]
 
 
 def test_a_heal_that_fails_by_a_bug_is_tried_again_on_the_way_out_and_noted() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nemesis import life, runner
+from nemesis import life, runner, sweep
 from nemesis.claims import Aspect
 from nemesis.ledger import Entry, open_entries
 from nemesis.life import FaultPhase
@@ -125,7 +125,10 @@ def test_a_cut_without_effect_is_not_held(world: World) -> None:
     assert "no effect could be measured" in _spec(row)["without_effect"]
 
 
-def test_a_kill_is_held_until_others_lead_what_its_broker_led(world: World) -> None:
+def test_a_kill_is_held_until_others_lead_what_its_broker_led(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "MIN_HOLD_S", 0.0)
     world.cluster.takes_over = False
     nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"))
     wait_until(lambda: [each.phase for each in nemesis.in_force()] == [FaultPhase.HELD],
@@ -140,11 +143,20 @@ def test_a_kill_is_held_until_others_lead_what_its_broker_led(world: World) -> N
 def test_a_kill_that_nobody_takes_over_from_is_over_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(life, "MIN_HOLD_S", 0.0)
     monkeypatch.setattr(runner, "_BEYOND_S", 0.2 - Plan().budgets.election_s)
     world.cluster.takes_over = False
     world.nemesis(_fault(1, "kill", "n2")).run(world.stop)
     (row,) = world.last_rows()
     assert row["healed_ns"] - row["confirmed_ns"] > 0.2 * NS_PER_S
+
+
+def test_what_is_to_be_short_is_over_before_anybody_takes_over(world: World) -> None:
+    world.cluster.takes_over = False
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n2"))
+    thread.join(timeout=LONG_S)
+    assert not thread.is_alive()
+    assert nemesis.in_force() == []
 
 
 def test_written_times_stay_whoever_takes_over(world: World) -> None:
@@ -183,6 +195,24 @@ def test_a_failed_heal_is_said_and_tried_again(world: World) -> None:
     (row,) = world.last_rows()
     assert row["healed_ns"] is not None
     assert _spec(row)["not_healed"] is None
+
+
+def test_a_broker_that_runs_and_does_not_register_is_late_by_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "LINKS_LIMIT_S", 0.5)
+    world.cluster.asleep.add("n1")
+    nemesis, thread = _in_thread(world, _fault(1, "kill", "n1"))
+    wait_until(lambda: [row for row in world.rows() if row["confirmed_ns"]],
+               timeout_s=LONG_S, what="the kill")  # fmt: skip
+    world.stop.set()
+    thread.join()
+    report = nemesis.heal_all(limit_s=1.5)
+    assert report.undone, report
+    assert "fault 1 (kill) is not healed" in report.failed[0]
+    world.network.cut("left", (("n1", "n2"),))
+    world.network.deaf_to_join = True
+    assert not nemesis.heal_all(limit_s=1.5).undone
 
 
 def test_the_end_of_the_main_phase_leaves_the_rest_to_heal_all(world: World) -> None:

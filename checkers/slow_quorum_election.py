@@ -1,0 +1,207 @@
+"""slow-quorum-election: nobody led the controllers' quorum, though a majority of it was whole.
+
+Definition: for longer than `[budgets] election_s`, and whatever longer timeouts the plan sets, no
+controller said that it leads the quorum, and nobody was told a new high watermark of it, while
+faults took at most a minority of the voters (kill, stop, power-loss, wipe, pause, isolate,
+controller-failover), and none that parts them or makes their links or disks bad was in force.
+
+Why it proves something: a voter that hears nothing of its leader for the length of its fetch
+timeout stands for election, and a majority elects one of those who stand (KIP-595). Without a
+leader of the quorum no partition gets another leader, no ISR changes, and no topic is made.
+
+What would not prove it: a time that begins before anybody was seen to lead, or ends behind the last
+answer; faults beside which a majority need not find together; a time in which neither clients nor
+observers recorded anything. A leader is asked about once a second.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import ended_meanwhile
+from checkers.columns import NONE, equal, ints, present, select, texts
+from checkers.facts import Disturbance, RunFacts
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
+from checkers.group import Group
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Findings,
+    Promise,
+    Proved,
+    Scope,
+    Waits,
+)
+from checkers.reigns import ENDING
+from checkers.replica_reasons import listed, verb
+from checkers.slow_election import labels
+from results.record.clock import NS_PER_S
+from results.record.declared import Sight
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "slow-quorum-election"
+_AWAY = ENDING | {"pause", "isolate", "controller-failover"}
+"""Faults that take their targets from the quorum, and leave all others together."""
+_ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
+"""Faults that take nothing from it."""
+_OBSERVER = "observer"
+_WHY = "no controller was seen to lead the quorum, so a time without a leader could not show"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacancy:
+    """A time in which nobody said that it leads the quorum.
+
+    Attributes:
+        from_ns, to_ns: Nanoseconds since the run's start.
+        away: The voters that faults took meanwhile.
+        left: The other voters.
+        said: What these said last of whom they follow, a sentence each.
+    """
+
+    from_ns: int
+    to_ns: int
+    away: tuple[str, ...]
+    left: tuple[str, ...]
+    said: tuple[str, ...]
+
+
+def _signs(group: Group) -> list[int]:
+    """Return when somebody led for certain, and when anybody said anything last.
+
+    A controller that says that it leads does, and only a leader tells anybody a new high watermark.
+    """
+    states = group.table("quorum_states")
+    seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
+    times, marks = ints(seen, "observed_ns"), ints(seen, "high_watermark")
+    before = np.maximum.accumulate(np.append(NONE, marks))[:-1]
+    led = times[equal(seen, "role", "leader") | (marks > before)]
+    return [*led.tolist(), int(times[-1])] if len(led) else []
+
+
+def _vacancies(group: Group) -> Iterator[Vacancy]:
+    budget_ns = group.facts.plan.takeover_s * NS_PER_S
+    for from_ns, to_ns in pairwise(_signs(group)):
+        if to_ns - from_ns <= budget_ns:
+            continue
+        faults = [each for each in group.facts.disturbances if _meets(each, from_ns, to_ns)]
+        if any(each.kind not in _AWAY or not each.nodes for each in faults):
+            continue
+        voters = _voters(group)
+        away = voters & frozenset[str]().union(*(each.nodes for each in faults))
+        if ended_meanwhile(group.facts, away, from_ns, to_ns):
+            continue
+        left = tuple(sorted(voters - away))
+        if 2 * len(left) > group.facts.plan.voters:
+            yield Vacancy(
+                from_ns=from_ns,
+                to_ns=to_ns,
+                away=tuple(sorted(away)),
+                left=left,
+                said=tuple(filter(None, (_said(group, each, from_ns, to_ns) for each in left))),
+            )
+
+
+def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
+    there = fault.begun_ns <= to_ns and from_ns <= fault.ended_ns
+    return there and fault.kind not in _ELSEWHERE
+
+
+def _voters(group: Group) -> frozenset[str]:
+    """Return the nodes that were ever seen as more than observers of the quorum."""
+    states = group.table("quorum_states")
+    roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
+    brokers = {f"n{broker}" for broker in group.facts.brokers}
+    seen = frozenset(texts(select(states, roles), "node"))
+    # Their files call brokers followers, too.
+    return seen & brokers if group.facts.plan.brokers_vote else seen - brokers
+
+
+def _said(group: Group, node: str, from_ns: int, to_ns: int) -> str:
+    states = group.table("quorum_states")
+    times = ints(states, "observed_ns")
+    mine = equal(states, "node", node) & present(states, "role") & (ints(states, "leader") >= 0)
+    told = select(states, mine & (times >= from_ns) & (times < to_ns))
+    if not told.num_rows:
+        return ""
+    leader, epoch, at_ns = (
+        int(ints(told, name)[-1]) for name in ("leader", "epoch", "observed_ns")
+    )
+    return f"{node} named n{leader} in epoch {epoch} at {seconds(at_ns)}"
+
+
+def _check(group: Group) -> Findings:
+    looks = len(_signs(group)) - 1
+    found = findings(
+        max(0, looks),
+        list(_vacancies(group)),
+        lambda each: _describe(group, each),
+        lambda each: labels(group.facts, each.from_ns, each.to_ns, group.facts.plan.takeover_s),
+    )
+    return could_not_show(found, _WHY, given=True)
+
+
+def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
+    budget = group.facts.plan.takeover_s
+    away = "no fault was in force"
+    if vacancy.away:
+        away = f"faults had taken {listed(vacancy.away)}"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"nobody led the controllers' quorum from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}: {away}, and {verb(vacancy.left, 'was', 'were')} a majority;"
+        f" the budget is {budget:g} s",
+        evidence={
+            "from_ns": vacancy.from_ns,
+            "to_ns": vacancy.to_ns,
+            "away": list(vacancy.away),
+            "left": list(vacancy.left),
+            "said": list(vacancy.said),
+            "budget_s": budget,
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.has_quorum and facts.plan.voters > 1 and facts.plan.scenario is None
+
+
+def _why(group: Group, found: Anomaly) -> str:  # noqa: ARG001 - as the protocol has it
+    said = texts_in(found, "said")
+    if not said:
+        return "the record does not have what the others of the quorum were meanwhile"
+    last_ns = number_in(found, "from_ns")
+    heard = ", and ".join(said)
+    return Proved(f"{heard}: nobody else was elected after {seconds(last_ns)}")
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="time nobody led the controllers' quorum for too long",
+        many="times nobody led the controllers' quorum for too long",
+        means="A majority of the controllers was whole, and elected no leader of itself.",
+        promise="While a majority of the controllers is whole, one of them leads.",
+        uncounted="nobody led the controllers' quorum for too long",
+        explains={"slow-election": "without a controller nobody elects leaders"},
+    ),
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("quorum_states",),
+    sees=frozenset({Sight.QUORUM}),
+    check=_check,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_applies,
+    promise=Promise.RECOVERY,
+    compares="times from one answer of the quorum's leader to the next",
+    chapter=Chapter.LIVENESS,
+    looks_for="no controller said that it leads for longer than `election_s`, while faults took at"
+    " most a minority of them",
+    waits=Waits.BUDGET,
+)

@@ -1,0 +1,146 @@
+"""slow-quorum-election: a majority of the controllers is whole, and nobody leads them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkers import slow_quorum_election
+from checkers.facts import Disturbance, RunFacts
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record
+from tests.checkers.partition_rows import S, facts, found, reasons, sentences, whole_run
+
+CHECKER, NAME = slow_quorum_election.CHECKER, slow_quorum_election.NAME
+Row = dict[str, Any]
+DOWN = Disturbance(kind="controller-failover", begun_ns=20 * S, ended_ns=50 * S,
+                   nodes=frozenset({"n1"}))  # fmt: skip
+WHYS_OF: list[tuple[str, Row, str]] = [
+    (NAME, {"said": ["n2 named n1 in epoch 3 at 9.000 s"]}, "nobody else was elected"),
+    (NAME, {"said": []}, "does not have what the others of the quorum were"),
+]
+
+
+def told(node: int, at: int, leader: int | None, *, epoch: int = 3) -> Row:
+    """What a controller says of itself at a second."""
+    role = "unattached" if leader is None else "leader" if leader == node else "follower"
+    return {"node": f"n{node}", "observed_ns": at * S, "role": role, "epoch": epoch,
+            "leader": leader}  # fmt: skip
+
+
+def about(*faults: Disturbance, **plan: object) -> RunFacts:
+    return facts(plan={"nodes": 3, **plan}, disturbances=faults)
+
+
+LED = [told(node, at, 1) for at in range(21) for node in (1, 2, 3)]
+BACK = [told(node, at, 1) for at in range(50, 56) for node in (1, 2, 3)]
+STUCK = [*LED, told(2, 22, 1), told(3, 23, 1), *BACK]
+ROWS_OF = [
+    (
+        CHECKER,
+        whole_run(about(DOWN), quorum_states=[told(2, 1, 1)]),
+        "no controller was seen to lead the quorum",
+        whole_run(about(DOWN), quorum_states=[told(1, 1, 1), told(1, 2, 1)]),
+        2,
+    )
+]
+
+
+def test_two_of_three_elect_nobody() -> None:
+    (sentence,) = sentences(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))
+    assert sentence == (
+        "nobody led the controllers' quorum from 20.000 s to 50.000 s: faults had taken n1, and n2"
+        " and n3 were a majority; the budget is 15 s"
+    )
+    (why,) = reasons(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))
+    assert why == (
+        "n2 named n1 in epoch 3 at 22.000 s, and n3 named n1 in epoch 3 at 23.000 s: nobody else"
+        " was elected after 20.000 s"
+    )
+
+
+def test_without_any_fault_they_have_no_reason_at_all() -> None:
+    (sentence,) = sentences(CHECKER, whole_run(about(), quorum_states=STUCK))
+    assert "no fault was in force, and n1, n2 and n3 were a majority" in sentence
+
+
+def test_who_leads_in_another_epoch_leads() -> None:
+    others = [told(2, at, 2, epoch=4) for at in range(25, 50)]
+    assert sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *others])) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        replace(DOWN, nodes=frozenset({"n1", "n2"})),
+        replace(DOWN, kind="ring"),
+        replace(DOWN, kind="loss"),
+        replace(DOWN, kind="pause", nodes=frozenset()),
+    ],
+    ids=("majority", "ring", "loss", "anybody"),
+)
+def test_faults_beside_which_a_majority_need_not_find_together(fault: Disturbance) -> None:
+    assert sentences(CHECKER, whole_run(about(fault), quorum_states=STUCK)) == []
+    assert sentences(CHECKER, whole_run(about(DOWN, fault), quorum_states=STUCK)) == []
+
+
+def test_only_a_leader_tells_of_a_new_high_watermark() -> None:
+    others = [{**told(2, at, 1), "high_watermark": at} for at in range(21, 50)]
+    assert sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *others])) == []
+    same = [{**row, "high_watermark": 7} for row in others]
+    assert len(sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *same]))) == 1
+
+
+def test_brokers_are_no_voters_beside_controllers_of_their_own() -> None:
+    apart = about(replace(DOWN, nodes=frozenset({"n101", "n102"})), controllers=3,
+                  system="kafka:4.3.1:controllers")  # fmt: skip
+    rows = [told(101, at, 101) for at in [*range(21), *range(50, 56)]]
+    rows += [told(node, at, 101) for at in (1, 22) for node in (102, 103, 1, 2, 3)]
+    assert sentences(CHECKER, whole_run(apart, quorum_states=rows)) == []
+    one = replace(apart, disturbances=(replace(DOWN, nodes=frozenset({"n101"})),))
+    (sentence,) = sentences(CHECKER, whole_run(one, quorum_states=rows))
+    assert "n102 and n103 were a majority" in sentence
+
+
+def test_what_takes_nothing_from_the_quorum_is_no_excuse() -> None:
+    other = replace(DOWN, kind="reassignment", nodes=frozenset({"n2", "n3"}))
+    assert len(sentences(CHECKER, whole_run(about(DOWN, other), quorum_states=STUCK))) == 1
+
+
+def test_a_time_that_nobody_looked_at_shows_nothing() -> None:
+    on = whole_run(about(DOWN), quorum_states=LED)
+    assert sentences(CHECKER, on) == [], "there is no later answer of anybody"
+    silent = replace(about(DOWN), silences=((20 * S, 50 * S),))
+    (anomaly,) = found(CHECKER, whole_run(silent, quorum_states=STUCK)).anomalies
+    assert anomaly.broken_premises == ("awake",)
+    cut = replace(about(DOWN), cut_streams=True)
+    (anomaly,) = found(CHECKER, whole_run(cut, quorum_states=STUCK)).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+def test_it_needs_a_quorum_of_several() -> None:
+    assert CHECKER.applies(about())
+    assert not CHECKER.applies(about(nodes=1, replication=1, min_insync=1))
+    assert not CHECKER.applies(about(system="kafka:3.9.1:zookeeper"))
+
+
+def _short_budget(record: Record) -> tuple[int, int]:
+    record.plan["budgets"]["election_s"] = 3.0
+    (down,) = record.rows("faults", kind="kill")
+    return down["requested_ns"], down["healed_ns"]
+
+
+@broken(NAME, row="H2", base="log", moments=("kill",))
+def controllers_wait_for_a_dead_leader(record: Record, spot: Spot) -> None:
+    since_ns, until_ns = _short_budget(record)
+    assert since_ns < spot.at_ns < until_ns
+    for row in record.rows("quorum_states", role="leader"):
+        if since_ns <= (row["observed_ns"] or 0) <= until_ns:
+            row["role"] = "follower"
+
+
+@innocent(base="log", moments=("kill",))
+def controllers_elect_another_leader_in_time(record: Record, spot: Spot) -> None:
+    since_ns, until_ns = _short_budget(record)
+    assert since_ns < spot.at_ns < until_ns
+    record.plan["budgets"]["election_s"] = 4.5
