@@ -181,7 +181,8 @@ def _shut_out(group: Group, end: End) -> bool:
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:
-    last = f"; it said: {end.said[-1]}" if end.said else ""
+    errors = [line for line in end.said if "FATAL" in line or "ERROR" in line]
+    last = f"; it said: {(errors or end.said)[-1]}" if end.said else ""
     return anomaly_at(
         group,
         name,

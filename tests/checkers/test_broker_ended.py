@@ -78,6 +78,11 @@ def test_who_was_hit_by_somebody_else_is_not(code: str, how: str) -> None:
     ]
 
 
+def test_its_last_error_is_told_rather_than_its_last_line() -> None:
+    (sentence,) = said_of(BY_ITSELF, WATCHED, ended("1", said="ERROR no controller\nINFO stopped"))
+    assert sentence.endswith("; it said: ERROR no controller")
+
+
 def test_its_last_words_are_told() -> None:
     said = "ERROR first\njava.lang.OutOfMemoryError: Java heap space"
     (sentence,) = said_of(BY_ITSELF, WATCHED, ended("3", said=said))
