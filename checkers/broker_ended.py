@@ -181,8 +181,8 @@ def _shut_out(group: Group, end: End) -> bool:
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:
-    errors = [line for line in end.said if "FATAL" in line or "ERROR" in line]
-    last = f"; it said: {(errors or end.said)[-1]}" if end.said else ""
+    bad = [line for line in end.said if " INFO " not in line] or end.said
+    last = f"; it said: {bad[-1]}" if bad else ""
     return anomaly_at(
         group,
         name,
