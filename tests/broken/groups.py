@@ -39,7 +39,7 @@ def a_coordinator_lost_its_newest_positions(record: Record, spot: Spot) -> None:
     answer(record, fetch, dealt, kept[-1] if kept else None)
 
 
-@broken("commit-lost", row="S5", base="groups")
+@broken("commit-lost", row="groups", base="groups")
 def an_acknowledged_commit_is_in_no_log(record: Record, spot: Spot) -> None:
     """Its coordinator was replaced and cut it off; nobody asked before the next commit."""
     commit = rebalance(record, spot).commit

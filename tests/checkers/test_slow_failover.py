@@ -183,5 +183,6 @@ def nobody_takes_over_from_a_dead_broker(record: Record, spot: Spot) -> None:
 
 @innocent(base="log", moments=("kill",))
 def others_take_over_from_a_dead_broker_in_time(record: Record, spot: Spot) -> None:
+    """Its session ends after three seconds, and who is left in the ISR is elected at once."""
     since_ns, until_ns = _short_budget(record)
     assert since_ns < spot.at_ns < until_ns

@@ -141,6 +141,7 @@ def controllers_wait_for_a_dead_leader(record: Record, spot: Spot) -> None:
 
 @innocent(base="log", moments=("kill",))
 def controllers_elect_another_leader_in_time(record: Record, spot: Spot) -> None:
+    """Who fetches nothing for two seconds stands for election, and two of three elect it."""
     since_ns, until_ns = _short_budget(record)
     assert since_ns < spot.at_ns < until_ns
     record.plan["budgets"]["election_s"] = 4.5

@@ -60,8 +60,6 @@ class AttachedHosts:
             ClusterError: One is not registered any more.
         """
         places = self.places()
-        if missing := [node for node in self._nodes if node not in places]:
-            raise ClusterError(f"{', '.join(missing)} of the attached cluster is not registered")
         marker = Marker(
             file=str(self.attached.path),
             prefix=self._prefix,
@@ -70,9 +68,17 @@ class AttachedHosts:
         write_marker(self._paths.attached, marker)
 
     def places(self) -> Mapping[str, Endpoint]:
-        """Return where the brokers listen; they are asked once."""
+        """Return where the brokers listen; they are asked once.
+
+        Raises:
+            ClusterError: One is not registered.
+        """
         if not self._endpoints:
-            self._endpoints = self.attached.endpoints()
+            found = self.attached.endpoints()
+            if missing := [node for node in self._nodes if node not in found]:
+                lack = f"{', '.join(missing)} of the attached cluster"
+                raise ClusterError(f"{lack} {'is' if len(missing) == 1 else 'are'} not registered")
+            self._endpoints = found
         return self._endpoints
 
     def address(self, node: str) -> str:
