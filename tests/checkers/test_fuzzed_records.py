@@ -49,7 +49,7 @@ def test_each_damage_changes_something(damage: Damage, tmp_path: Path) -> None:
         for path in RunPaths(root).live.iterdir():
             path.unlink()
     before = contents(root)
-    for seed in range(8):
+    for seed in range(24):
         damage.act(Random(seed), root)
     assert contents(root) != before
 
@@ -59,8 +59,8 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("text", [
-    '{"ingest": 1, "run_id": "x", "problems": [{"unit": 1, "sentence": null}]}',
-    '{"ingest": 1, "run_id": "x", "problems": 3}', "[]", "null",
+    '{"ingest": 2, "run_id": "x", "problems": [{"unit": 1, "sentence": null}]}',
+    '{"ingest": 2, "run_id": "x", "problems": 3}', "[]", "null",
 ])  # fmt: skip
 def test_notes_of_ingest_that_say_something_else_are_told(text: str, tmp_path: Path) -> None:
     root = FaithfulRun(5).write(tmp_path / "t" / "run")
