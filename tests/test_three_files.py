@@ -1,7 +1,7 @@
 """What is added needs three files: its module, its test, and one registry.
 
 Counted are the files that name it. Pages are counted without the tables that
-`python -m harness.doc_tables` writes, and without that of mutants, whose rows are written by hand
+`python -m harness.doc_tables` and the series of `benchmarks/` write, and without that of mutants, whose rows are written by hand
 as they are measured; the change log may name everything.
 """
 
@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmarks", "checkers", "cluster", "docs", "harness", "nemesis", "results", "tests",
            "workloads")  # fmt: skip
 KINDS_OF_FILES = frozenset({".py", ".md", ".toml", ".html"})
-TABLES = re.compile(r"<!-- table .*?<!-- end of table -->", re.DOTALL)
+TABLES = re.compile(
+    r"<!-- table .*?<!-- end of table -->|<!-- last results: begin.*?<!-- last results: end",
+    re.DOTALL,
+)
 
 OLD_CHECKS = frozenset({
     "G0", "G0-process", "G0-realtime", "G1a", "G1c", "G1c-process", "G1c-realtime", "ack-mismatch",

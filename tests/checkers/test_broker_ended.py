@@ -79,7 +79,8 @@ def test_who_was_hit_by_somebody_else_is_not(code: str, how: str) -> None:
 
 
 def test_its_last_error_is_told_rather_than_its_last_line() -> None:
-    (sentence,) = said_of(BY_ITSELF, WATCHED, ended("1", said="ERROR no controller\n[at] INFO stopped"))
+    end = ended("1", said="ERROR no controller\n[at] INFO stopped")
+    (sentence,) = said_of(BY_ITSELF, WATCHED, end)
     assert sentence.endswith("; it said: ERROR no controller")
 
 
