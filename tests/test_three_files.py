@@ -1,8 +1,8 @@
 """What is added needs three files: its module, its test, and one registry.
 
 Counted are the files that name it. Pages are counted without the tables that
-`python -m harness.doc_tables` and the series of `benchmarks/` write, and without that of mutants, whose rows are written by hand
-as they are measured; the change log may name everything.
+`python -m harness.doc_tables` and the series of `benchmarks/` write, and without that of mutants,
+whose rows are written by hand as they are measured; the change log may name everything.
 """
 
 import re
