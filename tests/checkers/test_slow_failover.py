@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from checkers import slow_failover
+from checkers.changes import NEVER_NS
 from checkers.facts import Disturbance, RunFacts
+from checkers.reigns import UNENDED_NS, Reign
 from results.record.milestones import ENDED, Milestone
 from results.record.terms import Outcome
 from tests.broken.corpus import Spot, broken, innocent
@@ -150,6 +152,41 @@ def test_it_is_asked_of_ordinary_runs_with_followers() -> None:
 def test_the_reason_says_whom_the_controllers_elected() -> None:
     nobody = group(about(), leadership=[*BEFORE, LAST])
     assert reasons(CHECKER, nobody) == ["who was elected is not recorded (n2 named broker 1)"]
+
+
+def reign(leader: int, epoch: int) -> Reign:
+    return Reign(
+        topic="log-0", partition=0, leader=leader, epoch=epoch, from_ns=25 * S, until_ns=UNENDED_NS
+    )
+
+
+@pytest.mark.parametrize(
+    ("reigns", "why"),
+    [
+        ((reign(2, 1),), "the controllers elected n2 in epoch 1, and until the end of that time"),
+        ((reign(2, 1), reign(3, 2)), "the controllers elected n3 in epoch 2, and until the end"),
+        ((reign(1, 1),), "the controllers elected nobody in its place"),
+        ((reign(-1, 1),), "the controllers elected nobody in its place"),
+    ],
+)
+def test_the_reason_is_what_the_controllers_decided(reigns: tuple[Reign, ...], why: str) -> None:
+    decided = replace(about(), reigns=reigns)
+    (told_why,) = reasons(CHECKER, group(decided, leadership=[*BEFORE, LAST]))
+    assert why in told_why
+
+
+def test_a_fault_that_is_never_healed_lasts_to_the_last_look() -> None:
+    for_ever = replace(DOWN, healing_ns=-1, ended_ns=NEVER_NS)
+    (sentence,) = told(on=about(for_ever))
+    assert sentence.startswith("nobody led log-0-0 from 20.000 s to 60.000 s")
+
+
+def test_each_of_two_outages_is_looked_at() -> None:
+    before = replace(DOWN, begun_ns=S, confirmed_ns=2 * S, healing_ns=3 * S, ended_ns=4 * S)
+    early = [isr(1, 2, 3, at=1), leads(1, 0, at=S)]
+    on = group(about(before, DOWN), leadership=[*early, *BEFORE, LAST])
+    assert found(CHECKER, on).rows == 2
+    assert len(sentences(CHECKER, on)) == 1
 
 
 def test_a_record_that_is_cut_proves_nothing() -> None:
