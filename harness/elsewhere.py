@@ -57,6 +57,9 @@ def _refuse_unsimulated(plan: Plan) -> None:
         "librdkafka's settings have no meaning for simulated clients: leave --clients out": (
             plan.clients is not None
         ),
+        "simulated clients are Logquake's own: leave --client-version out": (
+            plan.client_version is not None
+        ),
     }
     for sentence, holds in refusals.items():
         if holds:

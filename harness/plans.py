@@ -50,6 +50,7 @@ workers = 2                  # Processes that they live in.
 acks = "all"                 # 0, 1 or all
 # idempotence = true         # Default: with acks = "all".
 # retries = 0                # Default: the client's own.
+# client_version = "2.3.0"   # Of librdkafka, from 2.0.2 on. Default: Logquake's own.
 linger_ms = 5
 compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1

@@ -28,6 +28,7 @@ from cluster.systems.attached.mending import mend_run
 from cluster.systems.registry import system_of
 from cluster.systems.system import System
 from harness.audit import audit
+from harness.client_library import client_library
 from harness.dead_runs import heal_dead_run
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
@@ -115,6 +116,7 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
         say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")
     played = system_of(as_played(plan, choice.hosts, abilities=abilities))
     played.prepare(say)
+    client_library(played.plan, say)
     return Prepared(plan=played.plan, system=played, dropped=dropped)
 
 

@@ -13,6 +13,7 @@ from cluster.nodes import machines
 from cluster.protocol import Hosts
 from cluster.systems.registry import system_of
 from cluster.systems.system import Deployment
+from harness.client_library import client_library
 from harness.signalled import SignalledEvent
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
@@ -125,7 +126,19 @@ class RealWorld:
         system.prepare(say)
         return system.cluster(hosts, paths)
 
-    clients = Fleet
+    def clients(
+        self,
+        plan: Plan,
+        topics: Sequence[CreatedTopic],
+        bootstrap: str,
+        *,
+        clock: RunClock,
+        paths: RunPaths,
+    ) -> Clients:
+        """Return worker processes, with the version of the client library that the plan wants."""
+        library = client_library(plan)
+        return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, library=library)
+
     script = Script
     reader = staticmethod(final_reader)
 

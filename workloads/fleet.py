@@ -139,6 +139,8 @@ class Fleet:
         clock: The run's; workers share its zero.
         paths: Streams go to `live`, the workers' own words to `workers/worker-<i>.log`.
         worker: Starts a worker; it is told where words go. None: as a process.
+        library: A folder that comes first on the path of such processes: another version of the
+            client library. None: it is our own.
     """
 
     def __init__(
@@ -150,13 +152,14 @@ class Fleet:
         clock: RunClock,
         paths: RunPaths,
         worker: Callable[[WorkerConfig, Path], FleetWorker] | None = None,
+        library: Path | None = None,
     ) -> None:
         self._plan = plan
         self._topics = tuple(topics)
         self._bootstrap = bootstrap
         self._clock = clock
         self._paths = paths
-        self._start = worker or _Worker
+        self._start = worker or partial(_Worker, library=library)
         self._workers: list[FleetWorker] = []
 
     def start(self) -> None:
@@ -304,10 +307,18 @@ class Told:
                 self._touched.update(told.taken, told.read)
 
 
+def environment_with(library: Path | None) -> dict[str, str] | None:
+    """Return what a worker's environment is, for another client library; None: ours as it is."""
+    if library is None:
+        return None
+    rest = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(library), *([rest] if rest else [])])}
+
+
 class _Worker:
     """One worker's process, its pipe, and the thread that reads what it tells."""
 
-    def __init__(self, config: WorkerConfig, folder: Path) -> None:
+    def __init__(self, config: WorkerConfig, folder: Path, *, library: Path | None) -> None:
         self.number = config.worker
         self.stopping = False
         folder.mkdir(parents=True, exist_ok=True)
@@ -324,6 +335,7 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env=environment_with(library),
             )
         self._ear = threading.Thread(target=self._listen, daemon=True)
         self._ear.start()

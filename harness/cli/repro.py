@@ -51,6 +51,9 @@ from results.store import Store
 from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
+CLIENT = "client_version"
+"""The key of a plan."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
@@ -168,6 +171,12 @@ class _Player:
 @click.option("--hosts", default=None, help="Of a run by ssh, said again: ssh:HOSTS.toml.")
 @click.option("--image", default=None, help="Of a run in containers, said again.")
 @click.option("--clients", default=None, help="Of a run with settings of yours, said again.")
+@click.option(
+    "--client-version",
+    default=None,
+    metavar="VERSION",
+    help="Play it with this version of librdkafka: is it the broker's doing, or the client's?",
+)
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
 @click.option(
     "--bisect",
@@ -195,6 +204,7 @@ def repro(  # noqa: PLR0913 - the options of a command
     hosts: str | None,
     image: str | None,
     clients: str | None,
+    client_version: str | None,
     fresh_seeds: bool,
     bisect: bool,
     page: Path | None,
@@ -216,7 +226,9 @@ def repro(  # noqa: PLR0913 - the options of a command
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"--page {page}: there is no folder {page.parent}; make it first")
     asked = [
-        _asked_for(name, given, said, system=system, store=store, bisect=bisect)
+        _asked_for(
+            name, given, {**said, CLIENT: client_version}, system=system, store=store, bisect=bisect
+        )
         for system in systems or (None,)
     ]
     console = Console(stderr=as_json)
@@ -359,11 +371,17 @@ def _asked_for(
         wanted = replace(
             wanted, title=f"{wanted.title} (as on {stored.system}; played on {plan.system})"
         )
-    plan = said_again(plan, {**said, "system": system}, run_id=paths.run_id)
+    again = {key: value for key, value in said.items() if key != CLIENT}
+    plan = said_again(plan, {**again, "system": system}, run_id=paths.run_id)
+    if version := said.get(CLIENT):
+        values = plan.model_dump(mode="json", exclude_none=True)
+        plan = plan_from({**values, CLIENT: version})
+        wanted = replace(wanted, title=f"{wanted.title} (played with librdkafka {version})")
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
     # What was built in a folder of the user's may be another Kafka by now.
     same = mine and plan.system == stored.system and not plan.named.is_yours
+    same &= plan.client_version == stored.client_version
     return _Asked(
         plan=plan,
         wanted=wanted,
@@ -387,7 +405,9 @@ def _scenario_asked_for(
             "--bisect looks for the failure of a stored run: name one that told this story"
         )
     if any(said.values()):
-        raise click.UsageError("--hosts, --image and --clients are a stored run's")
+        raise click.UsageError(
+            "--hosts, --image, --clients and --client-version are a stored run's"
+        )
     values = story_values(scenario_named(name), given, system=system)
     plan = completed_plan(values, {}, broker={}, client={})
     expected = scenario_of(plan).expected(plan)

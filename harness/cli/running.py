@@ -98,6 +98,12 @@ _OPTIONS = (
         kind=click.Choice(["none", "gzip", "snappy", "lz4", "zstd", "mixed"]),
         help="Producers' compression.",
     ),
+    _Option(
+        flag="--client-version",
+        key="client_version",
+        kind=str,
+        help="Version of librdkafka that clients use, from 2.0.2 on (default: Logquake's own).",
+    ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
         flag="--judge",

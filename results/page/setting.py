@@ -130,5 +130,6 @@ def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
     libraries = environment.get("libraries")
     simulated = plan.get("hosts") == SIMULATED  # Its clients are our own.
     if isinstance(libraries, Mapping) and "confluent-kafka" in libraries and not simulated:
-        yield "client library", f"confluent-kafka {libraries['confluent-kafka']}"
+        version = plan.get("client_version") or libraries["confluent-kafka"]
+        yield "client library", f"confluent-kafka {version}"
     yield from _told(environment, "started_utc", "started (UTC)")

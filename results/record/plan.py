@@ -118,6 +118,8 @@ class Plan(Part):
     """None: on with acks=all (as Kafka's own clients) if the message format can, off otherwise."""
     retries: int | None = Field(default=None, ge=0)
     """None: the client's default (without limit, until the delivery timeout)."""
+    client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
+    """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """mixed: another one for each worker."""

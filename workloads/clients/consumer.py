@@ -14,6 +14,7 @@ from confluent_kafka import (
     KafkaException,
     Message,
     TopicPartition,
+    libversion,
 )
 
 from results.record.contents import HEADER, UNKNOWN_MS, damage
@@ -25,6 +26,8 @@ from workloads.clients.settings import consumer_settings
 from workloads.protocol import Batch, Column, Key
 
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
+_TELLS_EPOCHS = 0x02080000
+"""Before librdkafka 2.8 the leader epochs of messages are not reliable: they are not recorded."""
 
 
 class ProcessConsumer:
@@ -183,6 +186,8 @@ def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
 
 
 def _leader_epochs(records: Sequence[Message]) -> Column:
+    if libversion()[1] < _TELLS_EPOCHS:
+        return [None] * len(records)
     epochs = cast("Iterator[int]", map(Message.leader_epoch, records))
     try:
         return np.fromiter(epochs, np.int32, len(records))
