@@ -110,11 +110,16 @@ class Txn:
         end: How it is meant to end.
         commits_positions: Whether what it read becomes a part of it
             (`send_offsets_to_transaction`).
+        pause_s: How long the client does nothing in the middle, in seconds. The coordinator may
+            abort the transaction meanwhile; the client goes on as if it did not know.
+        pause_after: So many mops come before the pause.
     """
 
     mops: Sequence[Send | Poll]
     end: End = End.COMMIT
     commits_positions: bool = False
+    pause_s: float = 0
+    pause_after: int = 1
 
     @property
     def sends(self) -> list[Send]:

@@ -6,12 +6,14 @@ they write nothing, so that what they know goes nowhere.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 from results.record.identities import watches
 from results.record.plan import Plan
-from results.record.terms import Isolation
+from results.record.terms import Isolation, Phase
 from workloads.allotment import Allotment
+from workloads.pacing import Recurring
 from workloads.protocol import End, Key, Observed, Op, Poll, Send, Txn, Workload
 from workloads.readers import Readers
 
@@ -24,6 +26,9 @@ ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
 """Of the transactions that poll."""
+PAUSES = (0.5, 1.7)
+"""How long a transaction pauses at least and at most, in parts of its timeout. Coordinators look
+once a second for those whose time is over."""
 POLL_LIMIT = 2000
 
 
@@ -53,6 +58,10 @@ class TxnGenerator:
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         self._readers = Readers(plan, self._random)
+        # A stream of its own: the other ops of a seed are the same with pauses and without.
+        self._pauses = Random(f"{plan.seed}/pauses/{worker}")
+        self._timeout_s = plan.transaction_timeout_s
+        self._pause = Recurring(self._pauses, mean_s=self._timeout_s)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
@@ -63,7 +72,19 @@ class TxnGenerator:
             and self._random.random() < TXN_SHARE
             and observed.transacting < self._most_at_once
         )
-        return self._txn(observed.in_flight) if transacts else Poll(limit=POLL_LIMIT)
+        if not transacts:
+            return Poll(limit=POLL_LIMIT)
+        txn = self._txn(observed.in_flight)
+        pauses = observed.phase is Phase.MAIN and self._pause.due(observed.now_ns)
+        return self._paused(txn) if pauses else txn
+
+    def _paused(self, txn: Txn) -> Txn:
+        """Return a transaction with a pause in it, shorter or longer than its timeout."""
+        return replace(
+            txn,
+            pause_s=self._timeout_s * self._pauses.uniform(*PAUSES),
+            pause_after=self._pauses.randint(1, len(txn.mops)),
+        )
 
     def _txn(self, in_flight: Mapping[Key, int]) -> Txn:
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
@@ -88,8 +109,10 @@ WORKLOAD = Workload(
     generator=TxnGenerator,
     brief="in transactions",
     does="Each operation is one transaction of up to four sends and polls over several"
-    " partitions. It commits its positions with `send_offsets_to_transaction`.",
-    finds="aborted records that a reader gets; transactions of which a reader gets only a part;"
+    " partitions. It commits its positions with `send_offsets_to_transaction`. Now and then one"
+    " pauses in the middle, for longer or shorter than its timeout.",
+    finds="aborted records that a reader gets; transactions of which a reader gets only a part,"
+    " as where a client goes on after its transaction timed out;"
     " cycles of reads and writes",
     ops="a transaction: 1 to 4 micro-operations on several partitions, then a commit or a"
     " deliberate abort; offsets of what it read go with it. Its sends have the"

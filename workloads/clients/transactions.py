@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from results.record.clock import stopwatch_s, unix_s
+from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
@@ -75,11 +75,14 @@ class TransactionalProducer:
         """Begin, send, poll and flush; return what went wrong, None if all is answered."""
         try:
             producer = self._begin()
-            for number, mop in zip(op.numbers, op.mops, strict=True):
+            for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
                 if isinstance(mop, Send):
                     self._send(producer, mop, course, number)
                 else:
                     course.batches.append((number, reader.poll(mop.limit)))
+                if op.pause_s and done == op.pause_after:
+                    self._served(producer)
+                    pause_until(stopwatch_s() + op.pause_s)
             if op.commits_positions:
                 self._add_positions(producer, reader, course.positions(starts))
             unanswered = self._served(producer)
