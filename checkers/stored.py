@@ -178,8 +178,9 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
           for table in _OPS_STREAMS),
         *(("transactions", writer) for writer in writers
           if plan.transactional and "main" in reached),
-        *(("commits", writer) for writer in writers
-          if plan.workload == "groups" and "main" in reached),
+        *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
+        *(("transforms", writer) for writer in writers
+          if plan.workload == "pipeline" and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]

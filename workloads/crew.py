@@ -72,6 +72,8 @@ class _Thread:
     starts: dict[Key, int | None] = field(default_factory=dict)
     """The process's assignment, by hand."""
     positions: dict[Key, int] = field(default_factory=dict)
+    unhandled: Batch | None = None
+    """What a member read, and no transaction has handled yet; only where members have one."""
 
 
 class Crew:
@@ -188,6 +190,7 @@ class Crew:
             positions=thread.positions,
             in_flight=self._in_flight,
             transacting=self._transacting,
+            unhandled=0 if thread.unhandled is None else len(thread.unhandled.offsets),
         )
 
     def _carry_out(self, thread: _Thread, op_id: int, op: Op, invoked_ns: int) -> bool:
@@ -232,6 +235,10 @@ class Crew:
             if send.reserved is not None:
                 self._recorder.reserve(send.reserved)
         self._recorder.transacting(op_id, op, transactor.transactional_id)
+        starts = dict(thread.positions)
+        if op.handles and thread.unhandled is not None:
+            self._recorder.transforming(op_id, op, thread.unhandled)
+            starts, thread.unhandled = thread.unhandled.positions, None
         keys = [send.key for send in op.sends]
         self._in_flight.update(keys)
         self._transacting += 1
@@ -244,9 +251,9 @@ class Crew:
                 self.taken.update(keys)
                 self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
             self._settle(thread, result)
-            self._end(thread, op_id, F.TXN, result.outcome, error=result.error)
+            self._end(thread, op_id, F.TXN, _outcome(op, result), error=result.error)
 
-        work = partial(transactor.transact, op, thread.reader, dict(thread.positions))
+        work = partial(transactor.transact, op, thread.reader, starts)
         self._aside.do(work, done)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
@@ -289,6 +296,8 @@ class Crew:
             )
         self._note_group_offsets(thread, op_id)
         thread.positions.update(batch.positions)
+        if thread.member is not None and thread.transactor is not None and batch.spans:
+            thread.unhandled = batch
         outcome = Outcome.OK if batch.error is None else Outcome.INFO
         if batch.error is not None:
             self._fail_to_read(thread)
@@ -359,7 +368,7 @@ class Crew:
         self._graveyard.bury(reader.close if leave else cast("Member", reader).abandon)
         thread.process += self._concurrency
         thread.reader, thread.member = self._clients.reader(thread.process), None
-        thread.assigned = False
+        thread.assigned, thread.unhandled = False, None
 
 
 _F: dict[type[Op], F] = {
@@ -370,6 +379,14 @@ _F: dict[type[Op], F] = {
     Subscribe: F.SUBSCRIBE,
     Crash: F.CRASH,
 }
+
+
+def _outcome(op: Txn, result: TxnResult) -> Outcome:
+    """Return how an op ends: a member that handled in vain is thrown away, which only info does.
+
+    It stands behind what it read, and the next process reads that again.
+    """
+    return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 
 
 def _poll_and_commit(member: Member, op: Poll, op_id: int) -> Batch:

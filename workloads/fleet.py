@@ -206,7 +206,9 @@ class Fleet:
         """
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
-        wanted |= {(group, *place) for group in groups(self._plan) for place in places}
+        inputs = {*self._plan.inputs}
+        read = [place for place in places if place[0] in inputs]
+        wanted |= {(group, *place) for group in groups(self._plan) for place in read}
         return frozenset(wanted.difference(*(worker.told.touched() for worker in self._workers)))
 
     def counts(self) -> FleetCounts:

@@ -113,6 +113,9 @@ class Txn:
         pause_s: How long the client does nothing in the middle, in seconds. The coordinator may
             abort the transaction meanwhile; the client goes on as if it did not know.
         pause_after: So many mops come before the pause.
+        handles: Whether it handles what its process, a member of a group, read last: its sends
+            have a value for each of those records, in order, and their positions become a part
+            of it.
     """
 
     mops: Sequence[Send | Poll]
@@ -120,6 +123,7 @@ class Txn:
     commits_positions: bool = False
     pause_s: float = 0
     pause_after: int = 1
+    handles: bool = False
 
     @property
     def sends(self) -> list[Send]:
@@ -151,6 +155,7 @@ class Observed:
         positions: The next offset to read, by partition, as far as this thread knows.
         in_flight: Sends of this worker that have not ended, by partition.
         transacting: How many transactions of this worker have not ended.
+        unhandled: How many records the process has read that no transaction has handled.
     """
 
     now_ns: int
@@ -160,6 +165,7 @@ class Observed:
     positions: Mapping[Key, int]
     in_flight: Mapping[Key, int]
     transacting: int = 0
+    unhandled: int = 0
 
 
 class Generator(Protocol):

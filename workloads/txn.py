@@ -5,8 +5,8 @@ of transactions. Some threads only watch: they are read_uncommitted, and see wha
 they write nothing, so that what they know goes nowhere.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from results.record.identities import watches
@@ -38,6 +38,46 @@ def isolation_of(thread: int, *, workers: int) -> Isolation:
     return Isolation.READ_UNCOMMITTED if watcher else Isolation.READ_COMMITTED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeds:
+    """What some threads of a pipeline write.
+
+    Attributes:
+        keys: The partitions that they write to.
+        threads: Which threads of the worker they are.
+        allotment: The worker's values.
+    """
+
+    keys: Sequence[Key]
+    threads: Sequence[int]
+    allotment: Allotment
+
+
+class Pauses:
+    """Lets a transaction pause now and then, for shorter or longer than its timeout.
+
+    Args:
+        plan: Its seed and timeout.
+        worker: The worker's number.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int) -> None:
+        # A stream of its own: the other ops of a seed are the same with pauses and without.
+        self._random = Random(f"{plan.seed}/pauses/{worker}")
+        self._timeout_s = plan.transaction_timeout_s
+        self._due = Recurring(self._random, mean_s=self._timeout_s)
+
+    def some(self, txn: Txn, observed: Observed) -> Txn:
+        """Return the transaction, with a pause in it if one is due in the main phase."""
+        if observed.phase is not Phase.MAIN or not self._due.due(observed.now_ns):
+            return txn
+        return replace(
+            txn,
+            pause_s=self._timeout_s * self._random.uniform(*PAUSES),
+            pause_after=self._random.randint(1, len(txn.mops)),
+        )
+
+
 class TxnGenerator:
     """The ops of one worker's processes.
 
@@ -45,23 +85,25 @@ class TxnGenerator:
         plan: Its seed, topics, partitions, concurrency and sends of a micro-operation.
         worker: The worker's number; it decides the random stream and the ranges of values.
         workers: How many workers share the sequences.
+        feeds: None: all of its threads write, to all partitions; else they are some of a pipeline.
     """
 
-    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+    def __init__(
+        self, plan: Plan, *, worker: int, workers: int, feeds: Feeds | None = None
+    ) -> None:
         self._random = Random(f"{plan.seed}/workload/{worker}")
-        self._keys = plan.topic_partitions
+        self._keys = feeds.keys if feeds else plan.topic_partitions
         self._workers = workers
-        threads = range(worker, plan.concurrency, workers)
+        threads = feeds.threads if feeds else range(worker, plan.concurrency, workers)
         writers = sum(not watches(thread, workers=workers) for thread in threads)
         # As in the log workload: a partition without a leader must not hold up every process.
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
-        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        self._allotment = (
+            feeds.allotment if feeds else Allotment(plan, worker=worker, workers=workers)
+        )
         self._readers = Readers(plan, self._random)
-        # A stream of its own: the other ops of a seed are the same with pauses and without.
-        self._pauses = Random(f"{plan.seed}/pauses/{worker}")
-        self._timeout_s = plan.transaction_timeout_s
-        self._pause = Recurring(self._pauses, mean_s=self._timeout_s)
+        self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
@@ -75,16 +117,7 @@ class TxnGenerator:
         if not transacts:
             return Poll(limit=POLL_LIMIT)
         txn = self._txn(observed.in_flight)
-        pauses = observed.phase is Phase.MAIN and self._pause.due(observed.now_ns)
-        return self._paused(txn) if pauses else txn
-
-    def _paused(self, txn: Txn) -> Txn:
-        """Return a transaction with a pause in it, shorter or longer than its timeout."""
-        return replace(
-            txn,
-            pause_s=self._timeout_s * self._pauses.uniform(*PAUSES),
-            pause_after=self._pauses.randint(1, len(txn.mops)),
-        )
+        return self._pauses.some(txn, observed) if self._pauses else txn
 
     def _txn(self, in_flight: Mapping[Key, int]) -> Txn:
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
 from results.record.identities import group_of
 from results.record.plan import Plan
-from results.record.terms import Phase
+from results.record.terms import Isolation, Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
 from workloads.clients.member import GroupConsumer
@@ -35,7 +35,7 @@ from workloads.crew import Clients, Crew
 from workloads.member import GroupMember
 from workloads.pacing import Arrivals
 from workloads.protocol import Reader
-from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 from workloads.registry import WORKLOADS
 from workloads.txn import isolation_of
 
@@ -266,9 +266,12 @@ class Worker:
 
 
 def _streams(plan: Plan) -> tuple[str, ...]:
-    if plan.transactional:
-        return *STREAMS, TRANSACTIONS
-    return (*STREAMS, COMMITS) if plan.workload == "groups" else STREAMS
+    more = {
+        TRANSACTIONS: plan.transactional,
+        COMMITS: plan.is_grouped,
+        TRANSFORMS: plan.workload == "pipeline",
+    }
+    return (*STREAMS, *(name for name, has in more.items() if has))
 
 
 def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
@@ -279,7 +282,7 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     if plan.transactional:
         first.close()
         return Clients(
-            reader=lambda process: _transactional_reader(config, process),
+            reader=lambda process: _reader(config, process, clock),
             transactor=lambda thread: TransactionalProducer(
                 plan, bootstrap=bootstrap, thread=thread
             ),
@@ -294,22 +297,20 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     return Clients(sender=sender, reader=lambda process: _reader(config, process, clock))
 
 
-def _transactional_reader(config: WorkerConfig, process: int) -> ProcessConsumer:
-    plan = config.plan
-    return ProcessConsumer(
-        plan,
-        bootstrap=config.bootstrap,
-        client_id=f"process-{process}",
-        isolation=isolation_of(process % plan.concurrency, workers=config.workers),
-    )
-
-
 def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
     plan, client_id = config.plan, f"process-{process}"
-    group = group_of(process % plan.concurrency, plan, workers=config.workers)
+    thread = process % plan.concurrency
+    isolation = Isolation.READ_UNCOMMITTED
+    if plan.transactional:
+        isolation = isolation_of(thread, workers=config.workers)
+    group = group_of(thread, plan, workers=config.workers)
     if group is None:
-        return ProcessConsumer(plan, bootstrap=config.bootstrap, client_id=client_id)
-    client = GroupConsumer(plan, bootstrap=config.bootstrap, client_id=client_id, group=group)
+        return ProcessConsumer(
+            plan, bootstrap=config.bootstrap, client_id=client_id, isolation=isolation
+        )
+    client = GroupConsumer(
+        plan, bootstrap=config.bootstrap, client_id=client_id, group=group, isolation=isolation
+    )
     return GroupMember(client, group=group, clock=clock)
 
 

@@ -18,9 +18,11 @@ def watches(thread: int, *, workers: int) -> bool:
 
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     """Return the group of a thread's processes, None if it has none."""
-    if (thread // workers) % 2 == 0 and plan.workload == "groups":
-        return f"{plan.prefix or ''}{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
-    return None
+    if not plan.is_grouped or (thread // workers) % 2:
+        return None
+    # A pipeline has one group: each input takes effect once.
+    number = 0 if plan.workload == "pipeline" else thread // workers // 2 * workers // MEMBERS
+    return f"{plan.prefix or ''}{plan.name}-{number}"
 
 
 def transactional_id(thread: int, plan: Plan) -> str:

@@ -4,17 +4,16 @@ A plan comes from a TOML file, from the command line, or from both; it is valida
 whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
 """
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from results.record.hidden import is_secret
-from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.plan_errors import sentence_of
+from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
 from results.record.systems import (
     FIRST_KRAFT,
@@ -42,6 +41,8 @@ class PlanError(ValueError):
 
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
+FIRST_FENCING = (2, 5)
+"""From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 MARKERS_S = 10.0
 """Time to write the markers of a transaction that was aborted, on a machine that is busy."""
@@ -56,7 +57,10 @@ NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
 
-DEFAULTS: Mapping[str, Mapping[str, object]] = {"txn": {"rate": 100}}
+DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "txn": {"rate": 100},
+    "pipeline": {"rate": 200, "sends_per_op": 5},
+}
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
@@ -250,10 +254,18 @@ class Plan(Part):
 
     def _workload_refusal(self) -> str | None:
         """Return why these clients cannot do what the workload asks for, None if they can."""
-        if self.workload == "groups" and self.concurrency <= self.workers:
+        members = {"groups": self.workers + 1, "pipeline": 2 * self.workers}
+        if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
-                f" members of groups, and nobody would send: more than {self.workers} are needed"
+                f" members of groups, and nobody would send: {needed} are needed at least"
+            )
+        if self.workload == "pipeline" and not self.inputs:
+            return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
+        if self.workload == "pipeline" and self.is_kafka and self.version_numbers < FIRST_FENCING:
+            return (
+                "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
+                " replaced could still commit positions (KIP-447)"
             )
         return self._transactions_refusal() if self.transactional else None
 
@@ -289,9 +301,19 @@ class Plan(Part):
     @property
     def transactional(self) -> bool:
         """Whether clients write in transactions: each op of the workload, or a story's."""
-        return self.workload == "txn" or (
+        return self.workload in {"txn", "pipeline"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether some clients are members of groups."""
+        return self.workload in {"groups", "pipeline"}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The topics that members of groups read: of a pipeline all but the last."""
+        return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
 
     @property
     def hanging_after_s(self) -> float:
@@ -436,7 +458,11 @@ def plan_from(values: dict[str, object]) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as invalid:
-        raise PlanError(_sentence(invalid)) from invalid
+        raise PlanError(
+            sentence_of(
+                invalid, Plan, {"budgets": Budgets, "minimums": Minimums, "scenario": ScenarioPlan}
+            )
+        ) from invalid
 
 
 def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
@@ -462,36 +488,3 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 def dump_plan(plan: Plan) -> str:
     """Return the plan as TOML, defaults and seed included."""
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
-
-
-def _sentence(invalid: ValidationError) -> str:
-    first = invalid.errors(include_url=False)[0]
-    *tables, name = map(str, first["loc"] or ("",))
-    key, where = ".".join((*tables, name)), ""
-    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
-        key, where = name, f" in [[{tables[0]}]] number {at + 1}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, _keys_of(tables), n=1)
-        meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
-        unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
-        return f"{unknown}{meant} (see: logquake init)"
-    if first["type"] == "missing":
-        return f"the plan's {key}{where} is missing (see: logquake init)"
-    if where:
-        key = f"{key}{where}"
-    if key in FORMS:
-        return f"the plan's {key} cannot be {first['input']!r}: {FORMS[key]}"
-    if not key:
-        return f"the plan cannot be run: {message}"
-    if is_secret(name):
-        return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
-    return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys_of(tables: Sequence[str]) -> list[str]:
-    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
-    parts: dict[tuple[str, ...], type[Part]] = {
-        (): Plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
-    }  # fmt: skip
-    return list(parts.get(tuple(tables), PlannedFault).model_fields)

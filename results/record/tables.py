@@ -32,6 +32,11 @@ _COMMITS: Columns = [
     ("asked_ns", pa.int64()), ("told_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
     ("outcome", pa.string()), ("error", pa.string()), ("committed_by", pa.int64()),
 ]  # fmt: skip
+_TRANSFORMS: Columns = [
+    # What a member of a pipeline read of an input, and which value it sent for that.
+    ("op_id", pa.int64()), *_PARTITION, ("offset", pa.int64()), ("value", pa.int64()),
+    ("result", pa.int64()),
+]  # fmt: skip
 _TRANSACTIONS: Columns = [
     ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
@@ -125,6 +130,7 @@ _WHOLE: dict[str, Columns] = {
     "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
+    "transforms": _TRANSFORMS,
 }  # fmt: skip
 """Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
 written again at each step of their lives, keeps the last row of each `fault_id`)."""

@@ -11,6 +11,7 @@ from confluent_kafka import (
 )
 
 from results.record.plan import Plan
+from results.record.terms import Isolation
 from workloads.clients.consumer import batch_of
 from workloads.clients.failures import error_name
 from workloads.clients.settings import is_incremental, member_settings
@@ -26,13 +27,26 @@ class GroupConsumer:
         bootstrap: `host:port,...`.
         client_id: The process, as brokers' logs shall show it.
         group: The group's id.
+        isolation: Whether it is given records of open and aborted transactions.
     """
 
-    def __init__(self, plan: Plan, *, bootstrap: str, client_id: str, group: str) -> None:
-        settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        client_id: str,
+        group: str,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> None:
+        self._isolation = isolation
+        settings = member_settings(
+            plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
+        )
         self._headers, self._incremental = plan.keeps_headers, is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._listener: Listener | None = None
+        self._membership: object = None
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group.
@@ -44,6 +58,7 @@ class GroupConsumer:
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.given(_keys(partitions))
+            self._membership = self._handle.consumer_group_metadata()
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.taken(_keys(partitions))
@@ -58,9 +73,10 @@ class GroupConsumer:
     def poll(self, limit: int, timeout_s: float) -> Batch:
         """Tell the listener, and return what was fetched, waiting for it at most that long."""
         try:
-            return batch_of(self._handle.consume(limit, timeout_s), headers=self._headers)
+            messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
-            return batch_of([], error=error_name(refused.args[0]))
+            return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
         """Read partitions that were given; None: from where librdkafka hears by itself."""
@@ -100,8 +116,12 @@ class GroupConsumer:
         return []
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
-        return self._handle.consumer_group_metadata()
+        """Return what a transaction needs to commit this consumer's positions (KIP-447).
+
+        It is that of the last assignment. A consumer that its group has thrown out meanwhile is no
+        member any more, and brokers do not fence the commit of nobody.
+        """
+        return self._membership or self._handle.consumer_group_metadata()
 
     def close(self) -> None:
         """Leave the group."""

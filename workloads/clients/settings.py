@@ -114,10 +114,17 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     return _tuned(settings, plan)
 
 
-def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+def member_settings(
+    plan: Plan,
+    *,
+    bootstrap: str,
+    client_id: str,
+    group: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> Settings:
     """Return the settings of a consumer that belongs to a group."""
     settings: Settings = {
-        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id),
+        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation),
         "group.id": group,
         # Where the group has committed nothing yet it begins at the beginning.
         "auto.offset.reset": "earliest",
@@ -206,7 +213,7 @@ def _refusal(plan: Plan) -> str | None:
     if plan.transactional:
         sender = transactional_settings(plan, bootstrap="", thread=0)
     reader = consumer_settings(plan, bootstrap="", client_id="check")
-    if plan.workload == "groups":
+    if plan.is_grouped:
         reader = member_settings(plan, bootstrap="", client_id="check", group="check")
     for settings, kind in ((sender, Producer), (reader, Consumer)):
         del settings["bootstrap.servers"]

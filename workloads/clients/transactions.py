@@ -83,7 +83,7 @@ class TransactionalProducer:
                 if op.pause_s and done == op.pause_after:
                     self._served(producer)
                     pause_until(stopwatch_s() + op.pause_s)
-            if op.commits_positions:
+            if op.commits_positions or op.handles:
                 self._add_positions(producer, reader, course.positions(starts))
             unanswered = self._served(producer)
         except BufferError:
