@@ -18,9 +18,11 @@ from checkers import (
     duplicate,
     epoch_mismatch,
     epoch_regression,
+    exactly_once,
     faults,
     forbidden_election,
     group_stuck,
+    handled,
     hanging_transaction,
     high_watermark_ahead,
     high_watermark_regression,
@@ -80,6 +82,8 @@ CHECKERS: tuple[Checker, ...] = (
     aborted_read.CHECKER,
     precommitted_read.CHECKER,
     torn_transaction.CHECKER,
+    exactly_once.REPEATED_CHECKER,
+    exactly_once.SKIPPED_CHECKER,
     *poll_order.CHECKERS,
     commit_lost.CHECKER,
     commit_ahead.CHECKER,
@@ -159,6 +163,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,
     dependencies.PARTICIPANTS_DERIVATION,
     torn_transaction.SHARES_DERIVATION,
+    *handled.DERIVATIONS,
 )
 """What is worked out in each partition for checks across them."""
 

@@ -1,6 +1,6 @@
 """The pipeline workload: members of a group read, transform and write, each batch in a transaction.
 
-Every other thread of a worker is a member of the one group. It reads the inputs (all topics but the
+Every fourth thread of a worker is a member of the one group. It reads the inputs (all topics but the
 last), sends one value to the output (the last topic) for each record that it read, and commits its
 positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
 whatever happens to members, coordinators and leaders. The other threads feed the inputs, and watch,
@@ -11,13 +11,15 @@ from random import Random
 
 from results.record.identities import group_of
 from results.record.plan import Plan
+from results.record.terms import Phase
 from workloads.allotment import Allotment
 from workloads.pacing import Recurring
 from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, Workload
 from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
-MEAN_CRASH_S = 8.0
-LEAVE_SHARE = 0.5
+MEAN_CRASH_S = 15.0
+"""A group that misses a member deals nothing for a session's time: it must get to work between."""
+LEAVE_SHARE = 0.7
 """Of the members that end; the others vanish without a word."""
 MOST_READ = 40
 """Records of one transaction: few, so that many transactions are under way around each fault."""
@@ -57,7 +59,7 @@ class PipelineGenerator:
             return self._feed.next_op(observed)
         if not observed.assigned:
             return Subscribe(topics=self._plan.inputs)
-        if self._crash.due(observed.now_ns):
+        if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
             return Crash(leave=self._random.random() < LEAVE_SHARE)
         if observed.unhandled:
             return self._pauses.some(self._transformed(observed.unhandled), observed)

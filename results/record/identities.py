@@ -18,10 +18,11 @@ def watches(thread: int, *, workers: int) -> bool:
 
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     """Return the group of a thread's processes, None if it has none."""
-    if not plan.is_grouped or (thread // workers) % 2:
+    pipeline = plan.workload == "pipeline"
+    if not plan.is_grouped or (thread // workers) % (MEMBERS if pipeline else 2):
         return None
-    # A pipeline has one group: each input takes effect once.
-    number = 0 if plan.workload == "pipeline" else thread // workers // 2 * workers // MEMBERS
+    # A pipeline has one group, of each fourth thread: each input takes effect once.
+    number = 0 if pipeline else thread // workers // 2 * workers // MEMBERS
     return f"{plan.prefix or ''}{plan.name}-{number}"
 
 
