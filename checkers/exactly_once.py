@@ -130,7 +130,7 @@ def _why(group: Group, found: Anomaly) -> str:
     rows = group.derived["effects"]
     ops = numbers_in(found, "op_ids")
     mine = np.isin(ints(rows, "op_id"), ops)
-    (name,) = groups(group.facts.plan)
+    name = "".join(groups(group.facts.plan)[:1])
     if not mine.any():
         last = number_in(found, "reached")
         return (

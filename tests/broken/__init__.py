@@ -20,6 +20,7 @@ _MODULES = (
     "innocent_transactions",
     "losses",
     "payloads",
+    "pipelines",
     "quorum",
     "replicas",
     "transactions",
