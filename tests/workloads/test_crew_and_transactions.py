@@ -42,7 +42,7 @@ from workloads.protocol import (
     Txn,
     TxnResult,
 )
-from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 
 TOPICS = [CreatedTopic(topic="log-0", topic_id="id-0", partitions=2)]
 HERE, THERE = ("log-0", 0), ("log-0", 1)
@@ -176,7 +176,7 @@ class Stage:
 
         self.recorder = Recorder(
             self.live, "worker-0", worker=0, topics=TOPICS, acks="all",
-            streams=(*STREAMS, TRANSACTIONS, COMMITS),
+            streams=(*STREAMS, TRANSACTIONS, COMMITS, TRANSFORMS),
         )  # fmt: skip
         self.crew = Crew(
             range(1),
@@ -250,6 +250,39 @@ def test_what_nobody_asked_to_commit_has_failed_however_its_op_ended(
     stage = Stage(run_paths, ASSIGNED, Txn(mops=[send(HERE, 1)]), results=[thrown_away])
     assert [row["outcome"] for row in stage.rows("send_completions")] == [outcome]
     assert stage.outcomes() == ["ok", "info"]
+
+
+def test_what_a_member_read_is_handled_once_and_recorded_with_its_results(
+    run_paths: RunPaths,
+) -> None:
+    pipe = Txn(mops=[send(THERE, 7, 8)], handles=True)
+    sent = [Delivery(offset=3, acked=True, error=None), Delivery(offset=4, acked=True, error=None)]
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), pipe, Poll(limit=9),
+        results=[result(Outcome.OK, sent)], batches=[batch(HERE, [5, 6]), batch(HERE, [])],
+    )  # fmt: skip
+    columns = ("op_id", "partition", "offset", "value", "result")
+    read = [row["value"] for row in stage.rows("polled")]
+    assert [tuple(row[name] for name in columns) for row in stage.rows("transforms")] == [
+        (2, 0, 5, read[0], 7), (2, 0, 6, read[1], 8),
+    ]  # fmt: skip
+    assert stage.transactor.seen[0][2] == {HERE: 7}
+    assert [each.unhandled for each in stage.script.shown] == [0, 0, 2, 0]
+    assert stage.outcomes() == ["ok"] * 4
+
+
+def test_a_member_that_handled_in_vain_is_thrown_away_and_its_sends_have_failed(
+    run_paths: RunPaths,
+) -> None:
+    pipe = Txn(mops=[send(THERE, 7)], handles=True)
+    failed = result(Outcome.FAIL, [Delivery(offset=3, acked=True, error=None)])
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), pipe, Subscribe(topics=["log-0"]),
+        results=[failed], batches=[batch(HERE, [5])],
+    )  # fmt: skip
+    assert stage.outcomes() == ["ok", "ok", "info", "ok"]
+    assert [row["outcome"] for row in stage.rows("send_completions")] == ["fail"]
+    assert [row["process"] for row in stage.rows("op_invocations")] == [0, 0, 0, CONCURRENCY]
 
 
 def test_a_reader_goes_on_behind_what_a_committed_transaction_read(run_paths: RunPaths) -> None:
