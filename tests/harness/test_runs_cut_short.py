@@ -160,6 +160,7 @@ def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
     assert not running(newest(tmp_path).root)
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_the_run(
     tmp_path: Path,
