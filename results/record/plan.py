@@ -4,17 +4,23 @@ A plan comes from a TOML file, from the command line, or from both; it is valida
 whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
 """
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from results.record.hidden import is_secret
-from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.plan_parts import (
+    CLIENT_KINDS,
+    Budgets,
+    Minimums,
+    Part,
+    PlannedFault,
+    ScenarioPlan,
+)
+from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
 from results.record.systems import (
     FIRST_KRAFT,
@@ -120,6 +126,8 @@ class Plan(Part):
     """None: the client's default (without limit, until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
     """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
+    client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
+    """`java`, `java:VERSION`: the workload's clients are Kafka's own; None, `librdkafka`: its."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """mixed: another one for each worker."""
@@ -214,7 +222,9 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
+        refusals = (self._hosts_refusal, self._workload_refusal, self._stop_refusal,
+                    self._clients_refusal)  # fmt: skip
+        if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -245,6 +255,15 @@ class Plan(Part):
             return (
                 "stop_on_violation: Jepsen's definitions are for whole histories; take the judge"
                 " contract or strict"
+            )
+        return None
+
+    def _clients_refusal(self) -> str | None:
+        """Return why there are no such clients, None if there are."""
+        if self.wants_java and self.client_version is not None:
+            return (
+                f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
+                " it is named as in java:4.3.1"
             )
         return None
 
@@ -292,6 +311,11 @@ class Plan(Part):
         return self.workload == "txn" or (
             self.scenario is not None and self.scenario.transactions is True
         )
+
+    @property
+    def wants_java(self) -> bool:
+        """Whether the workload's clients are Kafka's own."""
+        return (self.client_kind or "").startswith("java")
 
     @property
     def hanging_after_s(self) -> float:
@@ -436,7 +460,7 @@ def plan_from(values: dict[str, object]) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as invalid:
-        raise PlanError(_sentence(invalid)) from invalid
+        raise PlanError(refusal_of(invalid, Plan)) from invalid
 
 
 def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
@@ -462,36 +486,3 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 def dump_plan(plan: Plan) -> str:
     """Return the plan as TOML, defaults and seed included."""
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
-
-
-def _sentence(invalid: ValidationError) -> str:
-    first = invalid.errors(include_url=False)[0]
-    *tables, name = map(str, first["loc"] or ("",))
-    key, where = ".".join((*tables, name)), ""
-    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
-        key, where = name, f" in [[{tables[0]}]] number {at + 1}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, _keys_of(tables), n=1)
-        meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
-        unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
-        return f"{unknown}{meant} (see: logquake init)"
-    if first["type"] == "missing":
-        return f"the plan's {key}{where} is missing (see: logquake init)"
-    if where:
-        key = f"{key}{where}"
-    if key in FORMS:
-        return f"the plan's {key} cannot be {first['input']!r}: {FORMS[key]}"
-    if not key:
-        return f"the plan cannot be run: {message}"
-    if is_secret(name):
-        return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
-    return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys_of(tables: Sequence[str]) -> list[str]:
-    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
-    parts: dict[tuple[str, ...], type[Part]] = {
-        (): Plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
-    }  # fmt: skip
-    return list(parts.get(tuple(tables), PlannedFault).model_fields)
