@@ -107,7 +107,7 @@ def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
     """
     if not argv:
         return
-    bridge, known = Bridge(argv), set[str]()
+    bridge, known = Bridge(argv, quiet=True), set[str]()
     try:
         for role, settings in _samples(plan):
             known |= _tried(bridge, role, settings)

@@ -126,15 +126,20 @@ class Bridge:
 
     Args:
         argv: Starts it; `harness/java_client.py` makes it.
+        quiet: Whether what it says of itself is for nobody.
     """
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
         self._numbers = count(1)
         self._seats: dict[int, Seat] = {}
         self._lock, self._ended = threading.Lock(), False
         self._writing = threading.Lock()
         self._process = subprocess.Popen(  # noqa: S603 - a Java and a program of our own
-            list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            bufsize=0,
         )
         threading.Thread(target=self._listen, name="bridge", daemon=True).start()
 
