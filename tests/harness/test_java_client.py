@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from cluster.java import find_java
 from cluster.protocol import UserError
+from cluster.systems.client_jars import client_jars
+from cluster.systems.registry import system_of
 from harness.elsewhere import refuse_elsewhere
-from harness.java_client import java_client, try_java_client, with_client_version
+from harness.java_client import (
+    _compile,
+    _compiler,
+    _sources,
+    java_client,
+    try_java_client,
+    with_client_version,
+)
 from results.record.plan import Plan, PlanError, plan_from
 from workloads.clients.java.bridge import Bridge
 
@@ -55,8 +65,6 @@ def test_a_version_of_librdkafka_is_none_of_java() -> None:
 
 
 def test_simulated_clients_and_those_of_stories_are_no_java() -> None:
-    from cluster.systems.registry import system_of  # noqa: PLC0415 - of these plans only
-
     simulated = Plan(system="reference", hosts="simulated", client_kind="java")
     with pytest.raises(UserError, match="leave --client-kind out"):
         refuse_elsewhere(simulated, system_of(simulated))
@@ -103,16 +111,12 @@ def test_the_jvm_ends_with_whoever_started_it() -> None:
 def test_eclipses_compiler_makes_the_same_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness import java_client as module  # noqa: PLC0415 - its parts
-
-    jars = module.client_jars("3.9.1", print)
-    java = str(module.find_java().path)
     asked = subprocess.CompletedProcess([], 0, stdout="java.base@17")
-    listed = monkeypatch.context()
-    with listed as patched:
-        patched.setattr(module.subprocess, "run", lambda *_args, **_more: asked)
-        compiler = module._compiler(java, print)
+    java, jars = str(find_java().path), client_jars("3.9.1", print)
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", lambda *_args, **_more: asked)
+        compiler = _compiler(java, print)
     assert compiler[1] == "-jar"
-    monkeypatch.setattr(module, "_compiler", lambda *_: compiler)
-    module._compile(java, jars, module._sources(), folder=tmp_path / "classes", say=print)
+    monkeypatch.setattr("harness.java_client._compiler", lambda *_: compiler)
+    _compile(java, jars, _sources(), folder=tmp_path / "classes", say=print)
     assert (tmp_path / "classes" / "Bridge.class").is_file()

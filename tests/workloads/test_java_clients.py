@@ -25,7 +25,7 @@ from workloads.clients.java.member import JavaMember
 from workloads.clients.java.producer import JavaProducer
 from workloads.clients.java.transactions import JavaTransactor
 from workloads.member import GroupMember
-from workloads.protocol import Batch, End, Key, Send, SendResult, Txn
+from workloads.protocol import Batch, End, Key, Rebalance, Send, SendResult, Txn
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
@@ -67,9 +67,12 @@ def send(bridge: Bridge, bootstrap: str, key: Key, count: int) -> SendResult:
     producer.check_reachable(key[0], timeout_s=LIMIT_S)
     results: list[SendResult] = []
     producer.send(Send(key=key, values=values_of(key, count)), results.append)
-    wait_until(
-        lambda: (producer.serve(0.05), results)[1], timeout_s=LIMIT_S, what="the delivery reports"
-    )
+
+    def is_sent() -> bool:
+        producer.serve(0.05)
+        return bool(results)
+
+    wait_until(is_sent, timeout_s=LIMIT_S, what="the delivery reports")
     assert producer.waiting() == 0
     assert not producer.fatal
     producer.close()
@@ -140,11 +143,13 @@ def test_a_group_goes_on_where_it_has_committed(bridge: Bridge, bootstrap: str) 
     assert first.commit({GROUPED: 20}, op_id=71, wait=True) is None
     assert first.commit({GROUPED: 30}, op_id=72, wait=False) is None
     told = first.told()
-    wait_until(
-        lambda: (first.poll(1, 0.05), told.extend(first.told()), len(told) >= 3)[-1],
-        timeout_s=LIMIT_S,
-        what="the end of both commits",
-    )
+
+    def have_ended() -> bool:
+        first.poll(1, 0.05)
+        told.extend(first.told())
+        return len(told) >= 3
+
+    wait_until(have_ended, timeout_s=LIMIT_S, what="the end of both commits")
     assert [(each.act, each.offset, each.outcome, each.op_id) for each in told] == [
         (GroupAct.FETCH, None, Outcome.OK, None),
         (GroupAct.COMMIT, 20, Outcome.OK, 71),
@@ -160,7 +165,7 @@ def test_a_group_goes_on_where_it_has_committed(bridge: Bridge, bootstrap: str) 
     vanished_ns = clock.now_ns()
     second.abandon()
     third = member("process-5")
-    rebalances = []
+    rebalances: list[Rebalance] = []
 
     def is_given() -> bool:
         rebalances.extend(third.poll(1, 0.05).rebalances)
