@@ -31,8 +31,9 @@ from workloads.clients.java.settings import (
 
 Say = Callable[[str], None]
 LAST_FOR_OLD_BROKERS = "3.9.1"
-"""Clients of 4.0 and later talk to brokers of 2.1 and later only (KIP-896)."""
-_OLD_BROKERS, _FIRST_WITHOUT_THEM = (2, 1), (4, 0)
+"""Clients of 4.0 and later are made for brokers of 2.1 and later (KIP-896). 4.3.1 sends, polls,
+commits and writes in transactions on 0.11.0.3 all the same, so who names a version gets it."""
+_OLD_BROKERS = (2, 1)
 _OLDEST_CLIENT = (2, 8)
 """What our program calls is there since then."""
 _FLAGS = (
@@ -51,20 +52,13 @@ def with_client_version(plan: Plan) -> Plan:
     """Return a plan that names the version of its Java client, so that it can be repeated.
 
     Raises:
-        UserError: That version does not talk to these brokers, or is older than our program knows.
+        UserError: That version is older than our program knows.
     """
     if not plan.wants_java:
         return plan
-    old_brokers = plan.version_numbers < _OLD_BROKERS
-    usual = LAST_FOR_OLD_BROKERS if old_brokers else NEWEST
+    usual = LAST_FOR_OLD_BROKERS if plan.version_numbers < _OLD_BROKERS else NEWEST
     version = (plan.client_kind or "").partition(":")[2] or usual
-    numbers = tuple(map(int, version.split(".")))
-    if old_brokers and numbers >= _FIRST_WITHOUT_THEM:
-        raise UserError(
-            f"Kafka's Java client {version} does not talk to brokers before 2.1 (KIP-896), and"
-            f" these are {plan.kafka_version}: take --client-kind java:{LAST_FOR_OLD_BROKERS}"
-        )
-    if numbers < _OLDEST_CLIENT:
+    if tuple(map(int, version.split("."))) < _OLDEST_CLIENT:
         raise UserError(
             f"--client-kind java:{version}: Logquake can use Kafka's Java client from 2.8.0 on;"
             " leave the version out for the usual one"
