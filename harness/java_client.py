@@ -70,7 +70,7 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
     """Return what starts the JVM of a worker's clients; all that it needs is there afterwards.
 
     Args:
-        plan: Of the run, with the version that `with_client_version` gave it.
+        plan: Of the run.
         say: Told what is fetched and compiled.
 
     Returns:
@@ -81,7 +81,7 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
     """
     if not plan.wants_java:
         return ()
-    version = (plan.client_kind or "").partition(":")[2]
+    version = (with_client_version(plan).client_kind or "").partition(":")[2]
     java = str(find_java().path)
     jars = client_jars(version, say)
     classes = _compiled(java, version, jars, say)

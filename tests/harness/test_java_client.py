@@ -1,8 +1,10 @@
 """Which of Kafka's own clients a run has, and what is refused."""
 
 import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.java import find_java
@@ -18,6 +20,7 @@ from harness.java_client import (
     try_java_client,
     with_client_version,
 )
+from results.record.clock import wait_until
 from results.record.plan import Plan, PlanError, plan_from
 from workloads.clients.java.bridge import Bridge
 
@@ -100,9 +103,24 @@ def test_what_the_client_refuses_is_said_in_a_sentence() -> None:
 @pytest.mark.everything
 @pytest.mark.kafka
 def test_the_jvm_ends_with_whoever_started_it() -> None:
-    bridge = Bridge(java_client(Plan(client_kind="java:4.3.1")), quiet=True)
+    argv = java_client(Plan(client_kind="java:4.3.1"))
+    bridge = Bridge(argv, quiet=True)
     bridge.close()
     assert bridge._process.returncode == 0, "it ended by itself"
+    text = (
+        "import sys\n"
+        "from workloads.clients.java.bridge import Bridge, Role\n"
+        f"bridge = Bridge({argv!r}, quiet=True)\n"
+        "print(bridge._process.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", text]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        jvm = int(owner.stdout.readline())
+        assert psutil.pid_exists(jvm)
+        owner.kill()
+    wait_until(lambda: not psutil.pid_exists(jvm), timeout_s=30, what="the end of the JVM")
 
 
 @pytest.mark.everything
