@@ -33,6 +33,7 @@ from harness.dead_runs import heal_dead_run
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, Answer, Answers, at_once, postponed
+from harness.java_client import java_client, try_java_client, with_client_version
 from harness.permission import permit
 from harness.plans import (
     as_played,
@@ -114,9 +115,11 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     refuse_another_kafka(plan, image_has=choice.kafka)
     if choice.kafka and plan.named.is_yours:
         say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")
-    played = system_of(as_played(plan, choice.hosts, abilities=abilities))
+    plan = with_client_version(as_played(plan, choice.hosts, abilities=abilities))
+    played = system_of(plan)
     played.prepare(say)
-    client_library(played.plan, say)
+    client_library(plan, say)
+    try_java_client(plan, java_client(plan, say))
     return Prepared(plan=played.plan, system=played, dropped=dropped)
 
 

@@ -1,8 +1,8 @@
 """The pipeline workload: members of a group read, transform and write, each batch in a transaction.
 
-Every fourth thread of a worker is a member of the one group. It reads the inputs (all topics but the
-last), sends one value to the output (the last topic) for each record that it read, and commits its
-positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
+Every fourth thread of a worker is a member of the one group. It reads the inputs (all topics but
+the last), sends one value to the output (the last topic) for each record that it read, and commits
+its positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
 whatever happens to members, coordinators and leaders. The other threads feed the inputs, and watch,
 as in the txn workload.
 """

@@ -27,14 +27,12 @@ from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.terms import Isolation, Phase
 from results.record.topics import CreatedTopic
-from workloads.clients.consumer import ProcessConsumer
-from workloads.clients.member import GroupConsumer
-from workloads.clients.producer import SharedProducer, UnreachableError
-from workloads.clients.transactions import TransactionalProducer
+from workloads.clients.kinds import LIBRDKAFKA, Kind, java
+from workloads.clients.producer import UnreachableError
 from workloads.crew import Clients, Crew
 from workloads.member import GroupMember
 from workloads.pacing import Arrivals
-from workloads.protocol import Reader
+from workloads.protocol import LoneSender, Reader
 from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 from workloads.registry import WORKLOADS
 from workloads.txn import isolation_of
@@ -65,6 +63,7 @@ class WorkerConfig(BaseModel):
         worker: This one's number.
         workers: How many there are.
         parent: The pid of the controller.
+        java: Starts the JVM of Kafka's own clients; none: the clients are librdkafka's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,6 +76,7 @@ class WorkerConfig(BaseModel):
     worker: int
     workers: int
     parent: int
+    java: tuple[str, ...] = ()
 
 
 class Order(Enum):
@@ -276,28 +276,27 @@ def _streams(plan: Plan) -> tuple[str, ...]:
 
 def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     plan, bootstrap = config.plan, config.bootstrap
-    first = SharedProducer(plan, bootstrap=bootstrap, worker=config.worker)
+    kind = java(config.java) if config.java else LIBRDKAFKA
+    first = kind.sender(plan, bootstrap=bootstrap, worker=config.worker)
     for topic in config.topics:
         first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
     if plan.transactional:
         first.close()
         return Clients(
-            reader=lambda process: _reader(config, process, clock),
-            transactor=lambda thread: TransactionalProducer(
-                plan, bootstrap=bootstrap, thread=thread
-            ),
+            reader=lambda process: _reader(kind, config, process, clock),
+            transactor=lambda thread: kind.transactor(plan, bootstrap=bootstrap, thread=thread),
         )
     made = [first]
 
-    def sender() -> SharedProducer:
-        return made.pop() if made else SharedProducer(
+    def sender() -> LoneSender:
+        return made.pop() if made else kind.sender(
             plan, bootstrap=bootstrap, worker=config.worker
         )  # fmt: skip
 
-    return Clients(sender=sender, reader=lambda process: _reader(config, process, clock))
+    return Clients(sender=sender, reader=lambda process: _reader(kind, config, process, clock))
 
 
-def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
+def _reader(kind: Kind, config: WorkerConfig, process: int, clock: RunClock) -> Reader:
     plan, client_id = config.plan, f"process-{process}"
     thread = process % plan.concurrency
     isolation = Isolation.READ_UNCOMMITTED
@@ -305,10 +304,10 @@ def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
         isolation = isolation_of(thread, workers=config.workers)
     group = group_of(thread, plan, workers=config.workers)
     if group is None:
-        return ProcessConsumer(
+        return kind.reader(
             plan, bootstrap=config.bootstrap, client_id=client_id, isolation=isolation
         )
-    client = GroupConsumer(
+    client = kind.member(
         plan, bootstrap=config.bootstrap, client_id=client_id, group=group, isolation=isolation
     )
     return GroupMember(client, group=group, clock=clock)

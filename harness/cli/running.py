@@ -104,6 +104,12 @@ _OPTIONS = (
         kind=str,
         help="Version of librdkafka that clients use, from 2.0.2 on (default: Logquake's own).",
     ),
+    _Option(
+        flag="--client-kind",
+        key="client_kind",
+        kind=str,
+        help="java: clients are Kafka's own (java:VERSION: of that version); default: librdkafka.",
+    ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
         flag="--judge",

@@ -131,5 +131,6 @@ def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
     simulated = plan.get("hosts") == SIMULATED  # Its clients are our own.
     if isinstance(libraries, Mapping) and "confluent-kafka" in libraries and not simulated:
         version = plan.get("client_version") or libraries["confluent-kafka"]
-        yield "client library", f"confluent-kafka {version}"
+        java = libraries.get("kafka-clients")
+        yield "client library", f"kafka-clients {java}" if java else f"confluent-kafka {version}"
     yield from _told(environment, "started_utc", "started (UTC)")

@@ -12,8 +12,15 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from results.record.plan_errors import sentence_of
-from results.record.plan_parts import Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.plan_parts import (
+    CLIENT_KINDS,
+    Budgets,
+    Minimums,
+    Part,
+    PlannedFault,
+    ScenarioPlan,
+)
+from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
 from results.record.systems import (
     FIRST_KRAFT,
@@ -124,6 +131,8 @@ class Plan(Part):
     """None: the client's default (without limit, until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
     """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
+    client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
+    """`java`, `java:VERSION`: the workload's clients are Kafka's own; None, `librdkafka`: its."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """mixed: another one for each worker."""
@@ -218,7 +227,9 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
+        refusals = (self._hosts_refusal, self._workload_refusal, self._stop_refusal,
+                    self._clients_refusal)  # fmt: skip
+        if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -249,6 +260,15 @@ class Plan(Part):
             return (
                 "stop_on_violation: Jepsen's definitions are for whole histories; take the judge"
                 " contract or strict"
+            )
+        return None
+
+    def _clients_refusal(self) -> str | None:
+        """Return why there are no such clients, None if there are."""
+        if self.wants_java and self.client_version is not None:
+            return (
+                f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
+                " it is named as in java:4.3.1"
             )
         return None
 
@@ -314,6 +334,11 @@ class Plan(Part):
     def inputs(self) -> list[str]:
         """The topics that members of groups read: of a pipeline all but the last."""
         return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
+
+    @property
+    def wants_java(self) -> bool:
+        """Whether the workload's clients are Kafka's own."""
+        return (self.client_kind or "").startswith("java")
 
     @property
     def hanging_after_s(self) -> float:
@@ -458,11 +483,7 @@ def plan_from(values: dict[str, object]) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as invalid:
-        raise PlanError(
-            sentence_of(
-                invalid, Plan, {"budgets": Budgets, "minimums": Minimums, "scenario": ScenarioPlan}
-            )
-        ) from invalid
+        raise PlanError(refusal_of(invalid, Plan)) from invalid
 
 
 def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:

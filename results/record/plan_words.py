@@ -1,33 +1,29 @@
-"""What is wrong with a plan, in one sentence that names the key, the value and what would do."""
+"""Why a plan cannot be run, in a sentence."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from results.record.hidden import is_secret
-from results.record.plan_parts import FORMS, Part, PlannedFault
+from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
 
 
-def sentence_of(
-    invalid: ValidationError, plan: type[Part], tables: Mapping[str, type[Part]]
-) -> str:
-    """Return what is wrong with a plan first, in one sentence.
+def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
+    """Return the first refusal as one sentence, with the key and the remedy.
 
     Args:
-        invalid: What pydantic found.
-        plan: The class of plans.
-        tables: Those of its tables, by key.
+        invalid: All of them.
+        plan: The model of a whole plan.
     """
     first = invalid.errors(include_url=False)[0]
-    *path, name = map(str, first["loc"] or ("",))
-    key, where = ".".join((*path, name)), ""
+    *tables, name = map(str, first["loc"] or ("",))
+    key, where = ".".join((*tables, name)), ""
     if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
-        key, where = name, f" in [[{path[0]}]] number {at + 1}"
+        key, where = name, f" in [[{tables[0]}]] number {at + 1}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        of = tables.get(path[0], PlannedFault) if path else plan
-        near = difflib.get_close_matches(name, list(of.model_fields), n=1)
+        near = difflib.get_close_matches(name, _keys_of(tables, plan), n=1)
         meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
         unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
         return f"{unknown}{meant} (see: logquake init)"
@@ -42,3 +38,11 @@ def sentence_of(
     if is_secret(name):
         return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
     return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _keys_of(tables: Sequence[str], plan: type[Part]) -> list[str]:
+    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
+    parts: dict[tuple[str, ...], type[Part]] = {
+        (): plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
+    }  # fmt: skip
+    return list(parts.get(tuple(tables), PlannedFault).model_fields)
