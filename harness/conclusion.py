@@ -6,6 +6,7 @@ from harness.interrupt import DRAWING, JUDGING, Answers
 from harness.judgement import Engine, judge_stored
 from harness.scenarios.telling import compare_with_story
 from harness.scratch import scratch_in
+from harness.timing import Timer
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
@@ -16,7 +17,13 @@ from results.wording.naming import names_of
 
 
 def conclude(
-    plan: Plan, paths: RunPaths, *, engine: Engine, answers: Answers, console: Console
+    plan: Plan,
+    paths: RunPaths,
+    *,
+    engine: Engine,
+    answers: Answers,
+    console: Console,
+    timer: Timer | None = None,
 ) -> Verdict:
     """Judge a run that was played, print its verdict, and write its page.
 
@@ -26,6 +33,7 @@ def conclude(
         engine: Who judges.
         answers: Answers signals; the first one ends what goes on.
         console: Where to talk.
+        timer: Notes how long it takes.
 
     Raises:
         KeyboardInterrupt: A signal came; its message names the command that does the rest.
@@ -37,12 +45,17 @@ def conclude(
     run = typed(paths)
     answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
     say(f"judging ({engine.name})")
+    timer = timer or Timer()
     with scratch_in(paths):
+        timer.judging()
         verdict = judge_stored([paths.root], judge=None, engine=engine)[0]
+        timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:
         say(compared)
-    say(f"the page: {write_report(paths)}")
+    page = write_report(paths)
+    timer.drawn(paths)
+    say(f"the page: {page}")
     return verdict

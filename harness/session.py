@@ -13,6 +13,7 @@ from harness.interrupt import KEEPING, Answer
 from harness.judgement import choose_engine
 from harness.keep import keep_cluster
 from harness.staging import Played, Staging
+from harness.timing import Timer
 from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.store import typed
@@ -28,6 +29,7 @@ class Session:
         console: Where to talk.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
         answer: Prints what a signal is answered; None: the console, and the stage, do it.
+        began_s: When the command began that plays this run alone, in seconds of `stopwatch_s`.
     """
 
     plan: Plan
@@ -35,6 +37,7 @@ class Session:
     console: Console
     keep: bool = False
     answer: Answer | None = None
+    began_s: float | None = None
 
     def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
         """Play the run and judge it.
@@ -60,12 +63,19 @@ class Session:
                 engine=chosen,
                 answers=played.answers,
                 console=self.console,
+                timer=self._timer(played),
             )
             if self.keep:
                 self._keep(played)
         if played.result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
         return verdict
+
+    def _timer(self, played: Played) -> Timer:
+        timer = Timer(self.began_s)
+        if not played.plan.is_simulated:
+            timer.starts(played.clock)
+        return timer
 
     def _keep(self, played: Played) -> None:
         plan, paths = played.plan, played.paths

@@ -14,6 +14,7 @@ from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
+from harness.timing import process_began_s
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.systems import MODES
 from results.record.terms import Judge
@@ -176,7 +177,8 @@ def run(  # noqa: PLR0913 - the options of a command
     if dry_run:
         describe(plan, console, keep=keep)
         return 0
-    verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
+    session = Session(plan, store, console, keep=keep, began_s=process_began_s())
+    verdict = session.run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
