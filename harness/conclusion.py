@@ -2,10 +2,10 @@
 
 from rich.console import Console
 
+from harness.ahead import Ahead
 from harness.interrupt import DRAWING, JUDGING, Answers
-from harness.judgement import Engine, judge_stored
+from harness.judgement import judge_by
 from harness.scenarios.telling import compare_with_story
-from harness.scratch import scratch_in
 from harness.timing import Timer
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -20,7 +20,7 @@ def conclude(
     plan: Plan,
     paths: RunPaths,
     *,
-    engine: Engine,
+    ahead: Ahead,
     answers: Answers,
     console: Console,
     timer: Timer | None = None,
@@ -30,7 +30,7 @@ def conclude(
     Args:
         plan: As it was played.
         paths: The run.
-        engine: Who judges.
+        ahead: Has the engine that judges.
         answers: Answers signals; the first one ends what goes on.
         console: Where to talk.
         timer: Notes how long it takes.
@@ -44,11 +44,11 @@ def conclude(
 
     run = typed(paths)
     answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
-    say(f"judging ({engine.name})")
+    say(f"judging ({ahead.choice.name})")
     timer = timer or Timer()
-    with scratch_in(paths):
+    with ahead.worker(paths) as worker:
         timer.judging()
-        verdict = judge_stored([paths.root], judge=None, engine=engine)[0]
+        verdict = judge_by(worker, [paths.root])[0]
         timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""

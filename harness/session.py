@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, FullDiskError
-from harness.conclusion import conclude
+from harness.ahead import Ahead
 from harness.endings import Ending
 from harness.errors import InternalError, UnplayedError
 from harness.interrupt import KEEPING, Answer
@@ -49,7 +49,8 @@ class Session:
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
-        with staging.played() as played:
+        ahead = Ahead(chosen)
+        with staging.played(beside=ahead.watching) as played:
             if played.result.ending is Ending.USER:
                 full = played.result.disk_full
                 raise (FullDiskError if full else UnplayedError)(played.result.sentence)
@@ -57,10 +58,12 @@ class Session:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
+            from harness.conclusion import conclude  # noqa: PLC0415 - imported while it was played
+
             verdict = conclude(
                 played.plan,
                 played.paths,
-                engine=chosen,
+                ahead=ahead,
                 answers=played.answers,
                 console=self.console,
                 timer=self._timer(played),

@@ -52,5 +52,6 @@ def read_timings(path: Path) -> Timings:
 
 
 def _moment(value: object) -> int | None:
-    sound = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_NS
-    return value if sound else None
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_NS:
+        return None
+    return value

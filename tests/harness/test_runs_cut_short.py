@@ -164,7 +164,11 @@ def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
 def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_the_run(
     tmp_path: Path,
 ) -> None:
-    """Ctrl-C in the middle of Spark: pyspark's own handler would say nothing, and leave its JVM."""
+    """Ctrl-C in the middle of Spark: pyspark's own handler would say nothing, and leave its JVM.
+
+    The first one comes while Spark starts beside the end of the run, and is the run's; the next one
+    is the judgement's.
+    """
     said = tmp_path / "output.log"
     words = ("--hosts", "process", "--time-limit", "10", "--nemesis", "pause", "--engine", "spark")
     run = start_run(tmp_path, "--system", "reference", "--rate", "50", *words)
@@ -178,6 +182,9 @@ def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_th
             timeout_s=120,
             what="Spark's start",
         )
+        run.send_signal(signal.SIGINT)
+        wait_until(lambda: ONCE in said.read_text(), timeout_s=5, what="the run's answer")
+        wait_until(lambda: "judging (spark)" in said.read_text(), timeout_s=60, what="its end")
         run.send_signal(signal.SIGINT)
         wait_until(lambda: JUDGING in said.read_text(), timeout_s=5, what="an answer")
         assert run.wait(timeout=60) == UNKNOWN
