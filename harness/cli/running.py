@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
-from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
@@ -175,6 +174,8 @@ def run(  # noqa: PLR0913 - the options of a command
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
     if dry_run:
+        from harness.dry_run import describe  # noqa: PLC0415 - it needs the checks, a run does not
+
         describe(plan, console, keep=keep)
         return 0
     session = Session(plan, store, console, keep=keep, began_s=process_began_s())
