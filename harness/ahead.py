@@ -40,6 +40,8 @@ class Ahead:
     def __init__(self, choice: Engine) -> None:
         self.choice = choice
         self._due, self._ready = threading.Event(), threading.Event()
+        self._gone = threading.Event()
+        self._gone.set()
         self._given_up = False
         self._opened = ExitStack()
         self._worker: Worker | None = None
@@ -78,8 +80,27 @@ class Ahead:
         self._ready.wait()
         if self._worker is None:
             raise self._failed or AssertionError("neither an engine nor a reason")
-        with self._opened:
+        with ExitStack() as failing:
+            failing.push(self._opened)
             yield self._worker
+            failing.pop_all()
+        self._gone.clear()
+        with postponed():
+            threading.Thread(target=self._leave, name="engine", daemon=True).start()
+
+    def wait_gone(self) -> None:
+        """Wait until the engine has ended, which it does beside what follows the judgement."""
+        self._gone.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def _leave(self) -> None:
+        try:
+            self._opened.close()
+        except BaseException as failed:  # noqa: BLE001 - raised where its end is waited for
+            self._failed = failed
+        finally:
+            self._gone.set()
 
     def _is_worth_it(self, paths: RunPaths) -> bool:
         choice = self.choice
@@ -116,16 +137,16 @@ class Ahead:
         self._due.set()
         while not self._ready.wait(LOOK_S):
             kill_scratched(paths)
+        self._gone.wait()
         self._opened.close()
 
 
 def _load() -> None:
     """Import what judges and draws, which a run can do without until then."""
     # ruff: noqa: PLC0415 - that is what it is for
-    import results.report
     import results.show  # noqa: F401
     from checkers.run import load_spark
-    from results.plots.canvas import load
+    from results.report import load
 
     load_spark()
     load()

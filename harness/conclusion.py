@@ -57,5 +57,6 @@ def conclude(
         say(compared)
     page = write_report(paths)
     timer.drawn(paths)
+    ahead.wait_gone()
     say(f"the page: {page}")
     return verdict

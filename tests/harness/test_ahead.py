@@ -32,6 +32,7 @@ class Fake:
         self.began, self.go_on = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.fails: Exception | None = None
+        self.fails_at_end: Exception | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
     @contextmanager
@@ -50,6 +51,8 @@ class Fake:
                 if self.fails is not None:
                     raise self.fails
                 yield self
+                if self.fails_at_end is not None:
+                    raise self.fails_at_end
             finally:
                 self.process.kill()
                 self.ended.set()
@@ -87,6 +90,7 @@ def test_an_engine_is_started_when_clients_stop_and_is_ready_for_the_judgement(
         with engine.worker(paths) as worker:
             assert worker.name == spark.name
             assert not spark.ended.is_set()
+        engine.wait_gone()
         assert spark.ended.is_set()
         assert not paths.scratch.exists()
 
@@ -112,6 +116,20 @@ def test_what_keeps_an_engine_from_its_start_is_raised_where_it_is_asked_for(
             engine.worker(paths),
         ):
             pass
+    assert not paths.scratch.exists()
+
+
+def test_what_keeps_an_engine_from_its_end_is_raised_once_the_page_is_drawn(
+    spark: Fake, tmp_path: Path
+) -> None:
+    paths, engine = RunPaths(tmp_path), Ahead(SPARK)
+    spark.go_on.set()
+    spark.fails_at_end = OSError("it does not end")
+    with engine.watching(paths):
+        with engine.worker(paths):
+            pass
+        with pytest.raises(OSError, match="it does not end"):
+            engine.wait_gone()
     assert not paths.scratch.exists()
 
 
