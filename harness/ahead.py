@@ -143,10 +143,9 @@ class Ahead:
 
 def _load() -> None:
     """Import what judges and draws, which a run can do without until then."""
-    # ruff: noqa: PLC0415 - that is what it is for
-    import results.show  # noqa: F401
-    from checkers.run import load_spark
-    from results.report import load
+    import results.show  # noqa: PLC0415, F401 - that is what it is for
+    from checkers.run import load_spark  # noqa: PLC0415 - as above
+    from results.report import load  # noqa: PLC0415 - as above
 
     load_spark()
     load()

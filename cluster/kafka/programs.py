@@ -195,8 +195,9 @@ class ReferencePrograms:
 
     def format(self, seats: Sequence[Seat]) -> None:
         """Write `meta.properties` into each data folder."""
-        # Runs of Kafka do not wait for the whole reference cluster.
-        from cluster.reference.process.formatting import format_log_dirs  # noqa: PLC0415
+        from cluster.reference.process.formatting import (  # noqa: PLC0415 - Kafka needs none of it
+            format_log_dirs,
+        )
 
         try:
             format_log_dirs({node_id(seat.node): seat.data for seat in seats})
