@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
-from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
+from harness.timing import process_began_s
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.systems import MODES
 from results.record.terms import Judge
@@ -180,9 +180,12 @@ def run(  # noqa: PLR0913 - the options of a command
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
     if dry_run:
+        from harness.dry_run import describe  # noqa: PLC0415 - it needs the checks, a run does not
+
         describe(plan, console, keep=keep)
         return 0
-    verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
+    session = Session(plan, store, console, keep=keep, began_s=process_began_s())
+    verdict = session.run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
