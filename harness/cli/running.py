@@ -104,6 +104,12 @@ _OPTIONS = (
         kind=str,
         help="Version of librdkafka that clients use, from 2.0.2 on (default: Logquake's own).",
     ),
+    _Option(
+        flag="--group-protocol",
+        key="group_protocol",
+        kind=click.Choice(["mixed", "classic", "consumer"]),
+        help="Protocol of consumer groups (default: each group in its own way).",
+    ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
         flag="--judge",
