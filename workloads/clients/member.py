@@ -99,6 +99,18 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
         return []
 
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets; what was fetched before is dropped.
+
+        Raises:
+            GroupError: librdkafka refused, with some of them moved perhaps.
+        """
+        try:
+            for key, offset in starts.items():
+                self._handle.seek(TopicPartition(*key, offset))
+        except KafkaException as refused:
+            raise GroupError(error_name(refused.args[0])) from refused
+
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
         return self._handle.consumer_group_metadata()
