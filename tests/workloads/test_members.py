@@ -3,6 +3,7 @@
 The same on a real broker, by librdkafka, and in virtual time.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +20,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.terms import AssignmentKind, GroupAct, Outcome
 from tests.brokers import brokers_of
-from workloads.clients.member import GroupConsumer
+from workloads.clients.member import VANISHING, GroupConsumer
 from workloads.clients.producer import SharedProducer
 from workloads.member import GroupClient, GroupMember
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Send, SendResult
@@ -263,6 +264,39 @@ def test_who_leaves_is_missed_and_who_vanishes_only_after_the_session(lab: Lab) 
         group.close()
 
     lab.run(work)
+
+
+def vanish_unheard(lab: Lab, name: str, way: dict[str, str]) -> None:
+    group = Group(lab, name, way)
+    group.join("first")
+    group.settles(2)
+    group.join("second")
+    unheard = group.members.pop("second")
+
+    def shared() -> bool:
+        group.poll()
+        return len(group.owned["first"]) == 1
+
+    wait_until(shared, timeout_s=LIMIT_S, what="the first member to have one partition")
+    pause_until(stopwatch_s() + 3)  # The second is given the other one, and does not poll.
+    unheard.abandon()
+    group.settles(2)
+    group.close()
+    wait_until(
+        lambda: not any(each.name == VANISHING for each in threading.enumerate()),
+        timeout_s=LIMIT_S,
+        what="the end of the client",
+    )
+
+
+def test_who_vanishes_before_it_hears_of_its_partitions_is_missed_and_ends(lab: Lab) -> None:
+    lab.run(lambda: vanish_unheard(lab, "unheard", RANGE))
+
+
+@pytest.mark.everything
+@pytest.mark.kafka
+def test_so_it_is_with_the_consumer_protocol(real_lab: RealLab) -> None:
+    vanish_unheard(real_lab, "unheard-by-brokers", CONSUMER)
 
 
 def test_the_next_member_reads_on_where_the_group_has_committed_to(lab: Lab) -> None:
