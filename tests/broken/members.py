@@ -127,7 +127,7 @@ def _empty_poll(record: Record, read: Row) -> Row:
 def _position(record: Record, op: Row, place: dict[str, object]) -> int:
     """Return how far the process of an op had read before it."""
     return 1 + max(
-        row["offset"]
+        int(row["offset"])
         for row in record.rows("polls", process=op["process"], **place)
         if row["op_id"] < op["op_id"]
     )

@@ -191,15 +191,16 @@ def test_single_partitions_move_in_the_consumer_protocol_and_with_cooperative_as
 def test_the_consumer_protocol_is_refused_where_it_cannot_be(
     plan: dict[str, object], says: str
 ) -> None:
-    asked: dict[str, object]
-    for asked in ({"group_protocol": "consumer"}, {"client": {"group.protocol": "consumer"}}):
+    by_hand: dict[str, object] = {"client": {"group.protocol": "consumer"}}
+    for asked in ({"group_protocol": "consumer"}, by_hand):
         with pytest.raises(PlanError, match=says):
             plan_from({"workload": "groups", **plan, **asked})
-    assert plan_from({"workload": "log", "group_protocol": "consumer", **plan})
+    other = plan_from({"workload": "log", "group_protocol": "consumer", **plan})
+    assert other.workload == "log", "which has no groups"
 
 
 def test_brokers_that_nobody_configures_may_have_it_with_a_longer_budget() -> None:
-    plan = {
+    plan: dict[str, object] = {
         "workload": "groups", "system": "command:broker.toml", "group_protocol": "consumer",
         "budgets": {"group_s": 90},
     }  # fmt: skip
