@@ -53,6 +53,8 @@ acks = "all"                 # 0, 1 or all
 # retries = 0                # Default: the client's own.
 # client_version = "2.3.0"   # Of librdkafka, from 2.0.2 on. Default: Logquake's own.
 # client_kind = "java"       # Kafka's own (java:VERSION: that version). Default: librdkafka.
+group_protocol = "mixed"     # With groups: classic, consumer (KIP-848, Kafka 4.0 and later), or
+                             # mixed: each group in its own way.
 linger_ms = 5
 compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1

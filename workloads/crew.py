@@ -27,9 +27,11 @@ from workloads.protocol import (
     Op,
     Poll,
     Reader,
+    Seek,
     Send,
     Sender,
     SendResult,
+    Sought,
     Subscribe,
     Transactor,
     Txn,
@@ -205,6 +207,8 @@ class Crew:
                 self._assign(thread, op_id, op)
             case Subscribe():
                 self._subscribe(thread, op_id, op)
+            case Seek():
+                self._seek(thread, op_id, op)
             case Crash():
                 why = "thrown away on purpose"
                 self._end(thread, op_id, F.CRASH, Outcome.INFO, error=why, leave=op.leave)
@@ -338,6 +342,25 @@ class Crew:
         thread.positions.clear()
         self._attached(thread, op_id, F.SUBSCRIBE, error)
 
+    def _seek(self, thread: _Thread, op_id: int, op: Seek) -> None:
+        assert thread.member is not None, "only who has joined a group seeks"
+        # It may have to ask what the group has committed.
+        work = partial(thread.member.seek, op.back)
+        self._aside.do(work, partial(self._sought, thread, op_id))
+
+    def _sought(self, thread: _Thread, op_id: int, sought: Sought) -> None:
+        self._recorder.assigned(
+            op_id,
+            process=thread.process,
+            at_ns=sought.at_ns,
+            starts=sought.starts,
+            kind=AssignmentKind.SEEK,
+        )
+        self._note_group_offsets(thread, op_id)
+        thread.positions.update(sought.starts)
+        outcome = Outcome.INFO if sought.error else Outcome.OK
+        self._end(thread, op_id, F.SEEK, outcome, error=sought.error)
+
     def _attached(self, thread: _Thread, op_id: int, f: F, error: str | None) -> None:
         thread.assigned = True
         if error:
@@ -377,6 +400,7 @@ _F: dict[type[Op], F] = {
     Poll: F.POLL,
     Assign: F.ASSIGN,
     Subscribe: F.SUBSCRIBE,
+    Seek: F.SEEK,
     Crash: F.CRASH,
 }
 

@@ -82,6 +82,17 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seek:
+    """Read again, as a member of a group, from each partition that it was given and has read.
+
+    Attributes:
+        back: So many records before its position; None: from what its group has committed.
+    """
+
+    back: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
     """Throw the process's consumer away; the op ends as info, and the next process takes over.
 
@@ -140,7 +151,7 @@ class Txn:
         return numbers
 
 
-Op = Send | Poll | Assign | Subscribe | Crash | Txn
+Op = Send | Poll | Assign | Subscribe | Seek | Crash | Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +285,21 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """From where a member reads on after a `Seek`.
+
+    Attributes:
+        starts: Offsets, by partition; none of a partition that it reads on as before.
+        at_ns: When, in nanoseconds since the run's start.
+        error: Why the client did not move, or not in each of them; None if it did.
+    """
+
+    starts: Mapping[Key, int]
+    at_ns: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What one poll returned: columns of equal length, in the order of the records.
 
@@ -401,6 +427,9 @@ class Member(Reader, Protocol):
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
         """Commit positions, and wait for the answer or not; return the error, if there is one."""
+
+    def seek(self, back: int | None) -> Sought:
+        """Read again what the group has not committed, or so many records."""
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
         """Return the group's positions, as committed and as told, since this was asked before.

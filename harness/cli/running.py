@@ -110,6 +110,12 @@ _OPTIONS = (
         kind=str,
         help="java: clients are Kafka's own (java:VERSION: of that version); default: librdkafka.",
     ),
+    _Option(
+        flag="--group-protocol",
+        key="group_protocol",
+        kind=click.Choice(["mixed", "classic", "consumer"]),
+        help="Protocol of consumer groups (default: each group in its own way).",
+    ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
         flag="--judge",

@@ -94,6 +94,8 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
     parts += [f"idempotence={plan['idempotence']}"] if "idempotence" in plan else []
     if "workload" in plan:
         parts.insert(0, f"workload {plan['workload']}")
+    if plan.get("workload") == "groups" and "group_protocol" in plan:
+        parts.append(f"group protocol {plan['group_protocol']}")
     if "rate" in plan and plan.get("workload") != "script":
         parts.append(f"{_many(plan['rate'], 'operation')} a second")
     if "concurrency" in plan and plan.get("workload") != "script":

@@ -12,6 +12,7 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.plan_parts import (
     CLIENT_KINDS,
     Budgets,
@@ -32,7 +33,7 @@ from results.record.systems import (
     system_named,
 )
 from results.record.terms import Judge, Mode
-from results.record.tuning import number_of
+from results.record.tuning import PATIENCE, number_of
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -71,11 +72,6 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 """Where a workload's defaults are others than the plan's: a transaction costs many a send."""
 _WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
-_PATIENCE = (
-    "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
-    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
-)  # fmt: skip
-"""So long others wait until they take somebody for gone."""
 """Workloads whose runs are not named after them."""
 
 
@@ -133,6 +129,8 @@ class Plan(Part):
     """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
     """`java`, `java:VERSION`: the workload's clients are Kafka's own; None, `librdkafka`: its."""
+    group_protocol: GroupProtocol = "mixed"
+    """Of members of groups. mixed: each group in its own way, the consumer protocol where it is."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """mixed: another one for each worker."""
@@ -287,6 +285,8 @@ class Plan(Part):
                 "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
                 " replaced could still commit positions (KIP-447)"
             )
+        if self.is_grouped and (refusal := protocol_refusal(self)):
+            return refusal
         return self._transactions_refusal() if self.transactional else None
 
     def _transactions_refusal(self) -> str | None:
@@ -449,7 +449,7 @@ class Plan(Part):
     def takeover_s(self) -> float:
         """How long others may take to replace who is down, with the patience that is asked for."""
         told = (max(number_of(each.get(name, "")) or 0 for each in self.settings)
-                for name in _PATIENCE)  # fmt: skip
+                for name in PATIENCE)  # fmt: skip
         return self.budgets.election_s + sum(told) / 1000
 
     @property

@@ -60,6 +60,11 @@ _NEVER = re.compile(
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
+PATIENCE = (
+    "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
+    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
+)  # fmt: skip
+"""Settings of brokers: so long others wait until they take somebody for gone."""
 _DIGITS = 18
 """Of a number in a setting: Java's longest has nineteen."""
 

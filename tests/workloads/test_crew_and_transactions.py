@@ -37,7 +37,9 @@ from workloads.protocol import (
     Reader,
     Rebalance,
     Reservation,
+    Seek,
     Send,
+    Sought,
     Subscribe,
     Txn,
     TxnResult,
@@ -127,6 +129,15 @@ class MemoryMember:
             )
             (self.offsets if wait else self.waiting).append(asked)
         return "REFUSED" if wait else None
+
+    def seek(self, back: int | None) -> Sought:
+        self.calls.append(("seek", back))
+        if back is None:
+            self.offsets.append(
+                GroupOffset(act=GroupAct.FETCH, key=HERE, offset=2, asked_ns=30, told_ns=31)
+            )
+        error = "_STATE" if back == 99 else None
+        return Sought(starts={HERE: 2}, at_ns=30, error=error)
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
         told = [*self.offsets, *(self.waiting if last else ())]
@@ -388,6 +399,25 @@ def test_members_subscribe_commit_and_are_told_of_their_partitions(run_paths: Ru
     # A commit that is refused does not unread the records.
     assert [row["error"] for row in stage.rows("op_completions")] == [None] * 3 + ["REFUSED", None]
     assert [row["op_id"] for row in stage.rows("polled")] == [2, 3, 3]
+
+
+def test_a_seek_is_recorded_and_one_that_fails_ends_its_process(run_paths: RunPaths) -> None:
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Seek(back=None), Seek(back=99), Poll(limit=9),
+        Poll(limit=9),
+    )  # fmt: skip
+    sought = [
+        (row["op_id"], row["process"], row["time_ns"], row["partition"], row["offset"])
+        for row in stage.rows("assignments")
+        if row["kind"] == "seek"
+    ]
+    assert sought == [(1, 0, 30, 0, 2), (2, 0, 30, 0, 2)]
+    assert [row["f"] for row in stage.rows("op_invocations")][1:3] == ["seek", "seek"]
+    assert stage.outcomes()[:3] == ["ok", "ok", "info"]
+    (asked,) = stage.rows("commits")
+    assert (asked["op_id"], asked["act"], asked["offset"]) == (1, "fetch", 2)
+    assert stage.script.positions[2] == {HERE: 2}
+    assert stage.rows("op_invocations")[3]["process"] == CONCURRENCY
 
 
 def test_commits_are_recorded_also_those_that_nobody_answered(run_paths: RunPaths) -> None:

@@ -1,6 +1,8 @@
 """librdkafka's consumer as a member of a group."""
 
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import (
     OFFSET_STORED,
@@ -17,6 +19,10 @@ from workloads.clients.failures import error_name
 from workloads.clients.settings import is_incremental, member_settings
 from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
+
+VANISHING = "vanishing"
+"""Threads in which consumers are destroyed."""
+_MOST_POLLS, _MOST_RECORDS = 50, 10_000
 
 
 class GroupConsumer:
@@ -47,6 +53,7 @@ class GroupConsumer:
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._listener: Listener | None = None
         self._membership: object = None
+        self._vanished = False
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group.
@@ -57,11 +64,13 @@ class GroupConsumer:
         self._listener = listener
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.given(_keys(partitions))
-            self._membership = self._handle.consumer_group_metadata()
+            if not self._vanished:  # Else librdkafka's Python client takes them by itself.
+                listener.given(_keys(partitions))
+                self._membership = self._handle.consumer_group_metadata()
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.taken(_keys(partitions))
+            if not self._vanished:
+                listener.taken(_keys(partitions))
 
         try:
             self._handle.subscribe(
@@ -115,6 +124,18 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
         return []
 
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets; what was fetched before is dropped.
+
+        Raises:
+            GroupError: librdkafka refused, with some of them moved perhaps.
+        """
+        try:
+            for key, offset in starts.items():
+                self._handle.seek(TopicPartition(*key, offset))
+        except KafkaException as refused:
+            raise GroupError(error_name(refused.args[0])) from refused
+
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447).
 
@@ -131,13 +152,26 @@ class GroupConsumer:
         """Vanish: the group learns of it by the session's timeout.
 
         The Python client destroys a consumer that was not closed without closing it, so that no
-        LeaveGroup is sent.
+        LeaveGroup is sent. To destroy one that has not been told of its partitions yet never ends:
+        librdkafka waits for its `assign` in a busy loop. So it is told before, and in a thread of
+        its own, which may be lost.
         """
-        del self._handle
+        self._vanished = True
+        last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)
+        del self._handle  # The thread's is the last one.
+        last.start()
 
     def _on_commit(self, error: KafkaError | None, answers: Sequence[TopicPartition]) -> None:
         if self._listener is not None:
             self._listener.committed(error_name(error) if error else None, _answers(answers))
+
+
+def _tell(handle: Consumer) -> None:
+    """Have a consumer tell what it has to tell; records that come before that are dropped."""
+    with suppress(KafkaException):
+        for _ in range(_MOST_POLLS):
+            if not handle.consume(_MOST_RECORDS, 0):
+                return
 
 
 def _keys(partitions: Sequence[TopicPartition]) -> list[Key]:

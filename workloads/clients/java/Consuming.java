@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -212,18 +213,21 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
 
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> given) {
-        told(Frame.GIVEN, given);
+        ConsumerGroupMetadata member = consumer.groupMetadata();
+        told(
+            new Frame(id, Frame.GIVEN).integer(member.generationId()).text(member.memberId()),
+            given);
     }
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> taken) {
-        told(Frame.TAKEN, taken);
+        told(new Frame(id, Frame.TAKEN), taken);
     }
 
     /** Tell of a rebalance, and do what is asked for until the record has it. */
-    private void told(byte kind, Collection<TopicPartition> keys) {
+    private void told(Frame event, Collection<TopicPartition> keys) {
         if (ending) return;
-        Frame event = new Frame(id, kind).integer(keys.size());
+        event.integer(keys.size());
         keys.forEach(event::key);
         bridge.tell(event);
         try {

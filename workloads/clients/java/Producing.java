@@ -3,6 +3,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.producer.Callback;
@@ -65,8 +66,10 @@ final class Producing extends Seat {
                 return done();
             case Frame.OFFSETS:
                 String group = Frame.text(body);
-                producer.sendOffsetsToTransaction(
-                    Frame.commits(body, ""), new ConsumerGroupMetadata(group));
+                int generation = body.getInt();
+                ConsumerGroupMetadata member =
+                    new ConsumerGroupMetadata(group, generation, Frame.text(body), Optional.empty());
+                producer.sendOffsetsToTransaction(Frame.commits(body, ""), member);
                 return done();
             case Frame.COMMIT_TXN:
                 producer.commitTransaction();

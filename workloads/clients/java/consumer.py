@@ -12,6 +12,7 @@ from workloads.clients.java.bridge import AskedError, Bridge, Seat, limited
 from workloads.clients.java.frames import (
     BEGINNING,
     Ask,
+    Membership,
     Polled,
     Role,
     Told,
@@ -77,7 +78,7 @@ class JavaConsumer:
 
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions: its group."""
-        return self._group
+        return Membership(group=self._group)
 
     def close(self) -> None:
         """Leave; nothing is committed, and no group is told."""

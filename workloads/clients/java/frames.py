@@ -269,6 +269,33 @@ def told_texts(body: bytes) -> list[str]:
     return [read.text() or "" for _ in range(read.integer())]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """What a transaction needs to commit a consumer's positions (KIP-447).
+
+    Attributes:
+        group: Its group.
+        generation: Of the group, or the member's epoch; -1: it is no member.
+        member: Its id; empty: as above.
+    """
+
+    group: str
+    generation: int = -1
+    member: str = ""
+
+    def packed(self) -> bytes:
+        """Return it as a frame has it."""
+        return text(self.group) + integer(self.generation) + text(self.member)
+
+
+def told_given(group: str, body: bytes) -> tuple[Membership, list[Key]]:
+    """Return which member a group gave partitions to, and which."""
+    read = Reading(body)
+    generation, member = read.integer(), read.text() or ""
+    keys = [read.key() for _ in range(read.integer())]
+    return Membership(group=group, generation=generation, member=member), keys
+
+
 def told_keys(body: bytes) -> list[Key]:
     """Return the partitions that are a frame's body."""
     read = Reading(body)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from results.record.plan import Plan
+from results.record.terms import Isolation
 from workloads.clients.java.bridge import AskedError, Bridge, limited, spoken
 from workloads.clients.java.consumer import polled
 from workloads.clients.java.frames import (
     STORED,
     Ask,
     Ending,
+    Membership,
     Reading,
     Role,
     Tell,
@@ -17,6 +19,7 @@ from workloads.clients.java.frames import (
     text,
     texts,
     told_answers,
+    told_given,
     told_keys,
 )
 from workloads.clients.java.settings import member_settings
@@ -39,13 +42,24 @@ class JavaMember:
         bootstrap: `host:port,...`.
         client_id: The process, as brokers' logs shall show it.
         group: The group's id.
+        isolation: Whether it is given records of open and aborted transactions.
     """
 
     def __init__(
-        self, bridge: Bridge, plan: Plan, *, bootstrap: str, client_id: str, group: str
+        self,
+        bridge: Bridge,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        client_id: str,
+        group: str,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        self._headers, self._group = plan.keeps_headers, group
-        settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
+        self._headers, self._isolation = plan.keeps_headers, isolation
+        self._membership = Membership(group=group)
+        settings = member_settings(
+            plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
+        )
         self._seat = bridge.open(Role.CONSUMER, settings.plans, settings.own)
         self._listener: Listener | None = None
 
@@ -60,12 +74,27 @@ class JavaMember:
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
         """Tell the listener, and return what was fetched, waiting for it at most that long."""
-        return polled(self._seat, limit, timeout_s, headers=self._headers, on_event=self._on_event)
+        return polled(
+            self._seat,
+            limit,
+            timeout_s,
+            headers=self._headers,
+            isolation=self._isolation,
+            on_event=self._on_event,
+        )
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
         """Read partitions that were given; None: from where the client hears by itself."""
         offsets = {key: STORED if at is None else at for key, at in starts.items()}
         self._ask(Ask.SEEK, places(offsets))
+
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets.
+
+        Raises:
+            GroupError: The client refused.
+        """
+        self._ask(Ask.SEEK, places(starts))
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
         """Ask what the group has committed.
@@ -90,8 +119,12 @@ class JavaMember:
         return told_answers(Reading(self._ask(Ask.COMMIT, body).body))
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions: its group."""
-        return self._group
+        """Return what a transaction needs to commit this consumer's positions (KIP-447).
+
+        It is that of the last assignment: a consumer that its group has thrown out meanwhile is
+        fenced by it.
+        """
+        return self._membership
 
     def close(self) -> None:
         """Leave the group."""
@@ -114,7 +147,9 @@ class JavaMember:
         listener = self._listener
         assert listener is not None, "it has subscribed"
         if event.kind is Tell.GIVEN:
-            listener.given(told_keys(event.body))
+            membership, keys = told_given(self._membership.group, event.body)
+            listener.given(keys)
+            self._membership = membership
         elif event.kind is Tell.TAKEN:
             listener.taken(told_keys(event.body))
         else:

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from results.record.attached_file import security_of_clients
+from results.record.group_ways import CONSUMER
 from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
 from workloads.clients.settings import COMPRESSIONS, OWNED
 from workloads.log import POLL_LIMIT
+from workloads.ways import way_of
 
 OWNED_TOO: Mapping[str, str] = {
     "max.poll.records": "the workload",
@@ -42,6 +44,13 @@ _FETCH = {
     "fetch.max.bytes": str(8 << 20),
     "max.poll.records": str(POLL_LIMIT),
 }
+_ASSIGNORS = {
+    name: f"org.apache.kafka.clients.consumer.{kind}Assignor"
+    for name, kind in (
+        ("range", "Range"), ("roundrobin", "RoundRobin"), ("cooperative-sticky", "CooperativeSticky"),
+    )
+}  # fmt: skip
+"""Those of members, by librdkafka's names."""
 _GROUPS_OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms")
 """The broker decides these of groups that it assigns itself (KIP-848); a client refuses them."""
 
@@ -128,10 +137,23 @@ def group_id(plan: Plan) -> str:
     return f"{plan.prefix or 'logquake-'}{plan.name}"
 
 
-def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+def member_settings(
+    plan: Plan,
+    *,
+    bootstrap: str,
+    client_id: str,
+    group: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> Settings:
     """Return the settings of a consumer that belongs to a group."""
+    way = way_of(group, plan, plan.client)
+    of_way = {name: _ASSIGNORS.get(value, value) for name, value in way.settings.items()}
+    if way.protocol == CONSUMER:  # Its assignors are the brokers', by their own names.
+        of_way = way.settings
+    reader = consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation)
     settings = {
-        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id).plans,
+        **reader.plans,
+        **of_way,
         "group.id": group,
         # Where the group has committed nothing yet it begins at the beginning.
         "auto.offset.reset": "earliest",
@@ -140,7 +162,7 @@ def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -
         "heartbeat.interval.ms": "1000",
         "max.poll.interval.ms": "10000",
     }
-    if plan.client.get("group.protocol", "").lower() == "consumer":
+    if way.protocol == CONSUMER:
         settings = {name: each for name, each in settings.items() if name not in _GROUPS_OF_BROKERS}
     return Settings(settings, plan.client)
 

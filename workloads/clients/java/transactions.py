@@ -9,6 +9,7 @@ without a limit to wait, which leaves the transaction open for whoever comes nex
 """
 
 from collections.abc import Mapping
+from typing import cast
 
 from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
@@ -19,12 +20,12 @@ from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.java.bridge import AskedError, Bridge, Seat
 from workloads.clients.java.frames import (
     Ask,
+    Membership,
     Role,
     Tell,
     Told,
     places,
     sending,
-    text,
     told_report,
     told_text,
 )
@@ -92,7 +93,8 @@ class JavaTransactor:
                     pause_until(stopwatch_s() + op.pause_s)
             positions = course.positions(starts) if op.commits_positions or op.handles else {}
             if positions:
-                self._ask(seat, Ask.OFFSETS, text(str(reader.membership())) + places(positions))
+                member = cast("Membership", reader.membership())
+                self._ask(seat, Ask.OFFSETS, member.packed() + places(positions))
             self._served(seat)
         except _BROKEN as broken:
             return str(broken)
