@@ -32,10 +32,14 @@ from checkers.columns import (
     within,
 )
 from checkers.facts import RunFacts
+from checkers.findings import seconds
 from checkers.group import Group
-from checkers.protocol import Derivation, Excuse
+from checkers.group_reasons import as_leaders, coordinators
+from checkers.protocol import Derivation, Excuse, Labels, Premise
+from checkers.reigns import GROUPS
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
+from results.record.identities import groups
 from results.record.milestones import OPEN
 from results.record.terms import Outcome
 
@@ -59,6 +63,7 @@ EFFECTS = schema_of(
 )
 """The transactions that sent anything to an output, by op: whether it certainly committed there, or
 was aborted for certain; whether the final read of that output was complete."""
+NAMED = 5
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
 """Whether a transaction committed; or that there was none."""
 
@@ -196,10 +201,39 @@ def _is(table: pa.Table, name: str) -> Mask:
     return equal(table, name, True)  # noqa: FBT003 - a value
 
 
-def excuses_of(group: Group) -> tuple[str, ...]:
-    """Return what may have cost any partition of the pipeline a record."""
+def labels_of(group: Group) -> Labels:
+    """Return what allows that an input took effect twice, or never, or takes the trust of that."""
     words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
-    return tuple(sorted({each for word in words for each in word.split()}))
+    broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+    return tuple(sorted({each for word in words for each in word.split()})), broken
+
+
+def input_at(found: Handled, at: int) -> tuple[str, int, int]:
+    """Return the place, the offset and the value of an input; value -1: it is not known."""
+    row = int(found.cuts[at])
+    place = texts(found.rows.slice(row, 1), "place")[0]
+    return place, int(ints(found.rows, "offset")[row]), int(ints(found.rows, "value")[row])
+
+
+def listed(ops: list[int]) -> str:
+    """Return ops for people, not too many."""
+    more = len(ops) - NAMED
+    return " and ".join(map(str, ops[:NAMED])) + (f" (and {more} more)" if more > 0 else "")
+
+
+def coordinated(group: Group, ops: list[int]) -> str:
+    """Return who coordinated the group while some transactions ran; empty if none is there."""
+    rows = group.derived["effects"]
+    mine = within(ints(rows, "op_id"), np.array(ops, dtype=np.int64))
+    if not mine.any():
+        return ""
+    name = "".join(groups(group.facts.plan)[:1])
+    span = int(ints(rows, "invoke_ns")[mine].min()), int(ints(rows, "complete_ns")[mine].max())
+    led = coordinators(group.facts, GROUPS, name, span)
+    what = f"group {name} from {seconds(span[0])} to {seconds(span[1])}"
+    if not led:
+        return f"the record does not have who coordinated {what}"
+    return f"{as_leaders(led)}, coordinated {what}"
 
 
 def applies(facts: RunFacts) -> bool:

@@ -20,7 +20,6 @@ _MODULES = (
     "innocent_transactions",
     "losses",
     "payloads",
-    "pipelines",
     "quorum",
     "replicas",
     "transactions",

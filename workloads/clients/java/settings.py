@@ -44,12 +44,12 @@ _FETCH = {
     "fetch.max.bytes": str(8 << 20),
     "max.poll.records": str(POLL_LIMIT),
 }
+_PACKAGE = "org.apache.kafka.clients.consumer"
 _ASSIGNORS = {
-    name: f"org.apache.kafka.clients.consumer.{kind}Assignor"
-    for name, kind in (
-        ("range", "Range"), ("roundrobin", "RoundRobin"), ("cooperative-sticky", "CooperativeSticky"),
-    )
-}  # fmt: skip
+    "range": f"{_PACKAGE}.RangeAssignor",
+    "roundrobin": f"{_PACKAGE}.RoundRobinAssignor",
+    "cooperative-sticky": f"{_PACKAGE}.CooperativeStickyAssignor",
+}
 """Those of members, by librdkafka's names."""
 _GROUPS_OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms")
 """The broker decides these of groups that it assigns itself (KIP-848); a client refuses them."""
