@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from checkers.packing import pack_streams
 from harness.interrupt import DRAWING, JUDGING, Answers
 from harness.judgement import Engine, judge_stored
 from harness.scenarios.telling import compare_with_story
@@ -40,6 +41,7 @@ def conclude(
     with scratch_in(paths):
         verdict = judge_stored([paths.root], judge=None, engine=engine)[0]
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
+        pack_streams(paths)
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:

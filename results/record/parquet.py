@@ -47,19 +47,32 @@ def open_parquet(path: Path) -> pa.NativeFile:
         OSError, pa.ArrowException: It is damaged.
     """
     with open_file(path, root=path.parent.parent) as file:
-        found = os.fstat(file.fileno())
-        # By its number: the name may lead to another file by now.
-        opened = pa.OSFile(f"/dev/fd/{file.fileno()}", "rb")
-        key = (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
-        if key not in _seen:
-            try:
-                _see(path, file, opened, found.st_size)
-            except BaseException:
-                opened.close()
-                raise
-            while len(_seen) >= _MAX_SEEN:
-                del _seen[next(iter(_seen))]
-            _seen[key] = None
+        return within_bounds(path, file)
+
+
+def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
+    """Open a Parquet file again whose claims are within bounds, as `open_parquet` does.
+
+    Args:
+        path: Of the file, for sentences.
+        file: The same, open for reading.
+
+    Raises:
+        UnsafeFileError, OSError, pa.ArrowException: As `open_parquet`.
+    """
+    found = os.fstat(file.fileno())
+    # By its number: the name may lead to another file by now.
+    opened = pa.OSFile(f"/dev/fd/{file.fileno()}", "rb")
+    key = (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
+    if key not in _seen:
+        try:
+            _see(path, file, opened, found.st_size)
+        except BaseException:
+            opened.close()
+            raise
+        while len(_seen) >= _MAX_SEEN:
+            del _seen[next(iter(_seen))]
+        _seen[key] = None
     return opened
 
 
