@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from checkers import compaction
+from checkers.folder import notes_file
 from checkers.packing import pack_streams
 from checkers.run import judge_runs
-from checkers.stored import notes_file
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Validity
@@ -65,7 +65,7 @@ def test_of_a_run_with_a_cut_stream_the_others_are_packed(judged: Path, tmp_path
     judge_runs([root], engine="local", reingest=True)
     pack_streams(RunPaths(root))
     assert stream.read_bytes() == cut
-    assert (RunPaths(root).live / "send_invocations.worker-0.arrows").read_bytes().startswith(b"PAR1")
+    assert streams(root)["send_invocations.worker-0.arrows"].startswith(b"PAR1")
     (verdict,) = judge_runs([root], engine="local", reingest=True)
     assert verdict.valid is Validity.UNKNOWN
     assert any("polled.worker-0.arrows is cut" in each for each in verdict.unknown_because)
