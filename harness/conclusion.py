@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from checkers.packing import pack_streams
 from harness.ahead import Ahead
 from harness.interrupt import DRAWING, JUDGING, Answers
 from harness.judgement import judge_by
@@ -51,6 +52,7 @@ def conclude(
         verdict = judge_by(worker, [paths.root])[0]
         timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
+        pack_streams(paths)
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:

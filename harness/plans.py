@@ -45,6 +45,8 @@ partitions = 4               # Of each topic.
 # Clients.
 workload = "log"             # @WORKLOADS@
                              # With txn the default rate is 100.
+load = "light"               # heavy: as much as brokers take, in full batches. Unless they are
+                             # set, rate is then 0, concurrency 8 and sends_per_op 500.
 rate = 500                   # Operations a second, all clients together; 0: as many as can be.
 concurrency = 16             # Logical clients, each one operation at a time.
 workers = 2                  # Processes that they live in.

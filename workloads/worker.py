@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
 from results.record.identities import group_of
+from results.record.loads import Load
 from results.record.plan import Plan
 from results.record.terms import Isolation, Phase
 from results.record.topics import CreatedTopic
@@ -44,6 +45,8 @@ _TICK_S = 0.02
 """The longest wait for reports: how late a command or a flush may be."""
 _SHORTEST_WAIT_S = 0.002
 """librdkafka counts milliseconds: a shorter wait would be none, and the loop would spin."""
+_HEAVY_PAUSE_S = 0.004
+"""Under heavy load, from ops to ops: so long readers gather records, and writers full batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
 """Objects more than there were: some fifty polls of messages at once."""
@@ -181,6 +184,7 @@ class Worker:
             recorder=self._recorder,
             clock=self._clock,
         )
+        self._heavy = plan.load is Load.HEAVY
         self._phase, self._phases = Phase.WARMUP, 0
         self._flush_at_s = self._status_at_s = 0.0
 
@@ -207,8 +211,15 @@ class Worker:
                 self._phases += 1
                 self._crew.taken.clear()
                 self._crew.read.clear()
-            self._crew.serve(self._pause_s(busy=self._start_ops()))
+            self._serve(self._pause_s(busy=self._start_ops()))
             self._housekeep()
+
+    def _serve(self, pause_s: float) -> None:
+        """Wait for reports; under heavy load, when some come at any time, for as many as come."""
+        until_ns = self._clock.now_ns() + round(pause_s * NS_PER_S)
+        self._crew.serve(pause_s)
+        while self._heavy and (left_ns := until_ns - self._clock.now_ns()) > 0:
+            self._crew.serve(left_ns / NS_PER_S)
 
     def _start_ops(self) -> bool:
         """Hand waiting arrivals to free processes; tell whether that did anything."""
@@ -221,6 +232,8 @@ class Worker:
         return busy
 
     def _pause_s(self, *, busy: bool) -> float:
+        if self._heavy and self._crew.free:
+            return _HEAVY_PAUSE_S
         if self._config.plan.rate == 0:
             return 0 if busy and self._crew.free else _SHORTEST_WAIT_S
         until_next_s = (self._arrivals.next_ns() - self._clock.now_ns()) / NS_PER_S

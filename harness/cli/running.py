@@ -14,6 +14,7 @@ from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
 from harness.timing import process_began_s
+from results.record.loads import Load
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.systems import MODES
 from results.record.terms import Judge
@@ -78,6 +79,12 @@ _OPTIONS = (
     ),
     _Option(flag="--warmup", key="warmup_s", kind=float, help="Seconds without faults before."),
     _Option(flag="--time-limit", key="time_limit_s", kind=float, help="Seconds with faults."),
+    _Option(
+        flag="--load",
+        key="load",
+        kind=click.Choice([load.value for load in Load]),
+        help="How hard clients work; heavy: as much as brokers take, in full batches.",
+    ),
     _Option(
         flag="--rate",
         key="rate",

@@ -5,7 +5,6 @@ whole as `plan.toml` of the run. Two runs of one plan differ only by what the br
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +12,7 @@ import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.group_ways import GroupProtocol, protocol_refusal
+from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
 from results.record.plan_parts import (
     CLIENT_KINDS,
     Budgets,
@@ -65,16 +65,6 @@ NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
 
 
-DEFAULTS: Mapping[str, Mapping[str, object]] = {
-    "txn": {"rate": 100},
-    "pipeline": {"rate": 200, "sends_per_op": 5},
-}
-"""Where a workload's defaults are others than the plan's: a transaction costs many a send."""
-_WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
-_NAMED_OTHERWISE = frozenset({"log", "script"})
-"""Workloads whose runs are not named after them."""
-
-
 class Plan(Part):
     """A run, before it is run."""
 
@@ -106,13 +96,15 @@ class Plan(Part):
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: str = Field(default="log", pattern=_WORKLOAD)
+    workload: str = Field(default="log", pattern=WORKLOAD)
     """One of `workloads.registry`, which is asked before a run; `script`: what a scenario's steps
     send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
     time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
+    load: Load = Load.LIGHT
+    """Decides what is not set of how often, how much and by how many is sent."""
     rate: float = Field(default=500, ge=0)
     """Operations a second offered, all processes together; 0: as fast as they can. With txn, 100 by
     default."""
@@ -170,13 +162,7 @@ class Plan(Part):
     @model_validator(mode="before")
     @classmethod
     def _of_the_workload(cls, values: object) -> object:
-        if not isinstance(values, dict):
-            return values
-        workload = values.get("workload", "log")
-        named = isinstance(workload, str) and re.fullmatch(_WORKLOAD, workload)
-        if not named or workload in _NAMED_OTHERWISE:
-            return values
-        return {"name": workload, **DEFAULTS.get(workload, {}), **values}
+        return with_defaults(values)
 
     @field_validator("nemesis", mode="before")
     @classmethod
@@ -286,6 +272,9 @@ class Plan(Part):
                 " replaced could still commit positions (KIP-447)"
             )
         if self.is_grouped and (refusal := protocol_refusal(self)):
+            return refusal
+        scripted, simulated = self.scenario is not None, self.is_simulated
+        if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
             return refusal
         return self._transactions_refusal() if self.transactional else None
 

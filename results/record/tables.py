@@ -170,3 +170,12 @@ TABLES: dict[str, pa.Schema] = {
     **{name: pa.schema([*_RUN, *columns]) for name, columns in _WHOLE.items()},
 }  # fmt: skip
 """The tables of `record/*.parquet`, one file a table, by name."""
+
+
+def is_of(schema: pa.Schema, table: str) -> bool:
+    """Tell whether all columns are those of a live table; a run of before may lack some."""
+    known = LIVE.get(table, pa.schema([]))
+    names = schema.names
+    return len(set(names)) == len(names) and all(
+        name in known.names and schema.field(name).type == known.field(name).type for name in names
+    )
