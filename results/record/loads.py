@@ -34,7 +34,7 @@ _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "groups": {"concurrency": 16},
     # Each of its messages is recorded by itself, with the outcome of its transaction.
     "txn": {"sends_per_op": 100},
-    "pipeline": {"concurrency": 16, "sends_per_op": 40},
+    "pipeline": {"concurrency": 16, "sends_per_op": 100},
 }
 
 

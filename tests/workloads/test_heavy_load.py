@@ -14,7 +14,7 @@ from workloads.protocol import Generator, Key, Observed, Op, Poll, Send, Txn
 from workloads.registry import WORKLOADS
 
 GENERATORS = {name: each.generator for name, each in WORKLOADS.items()}
-ALONE = sorted({*WORKLOADS} - {"groups", "txn"})
+ALONE = sorted({*WORKLOADS} - {"groups", "txn", "pipeline"})
 """Workloads whose processes all send and read by themselves."""
 
 
