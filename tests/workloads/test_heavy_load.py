@@ -81,11 +81,11 @@ def test_heavy_load_is_refused_where_it_makes_no_sense(more: dict[str, object], 
 def test_a_heavy_process_sends_more_often_than_it_reads_and_does_both(workload: str) -> None:
     plan = plan_from({"workload": workload, "load": "heavy"})
     generator = GENERATORS[workload](plan, worker=0, workers=2)
-    thread = 2 if workload == "groups" else 0  # The first belongs to a group.
+    thread = 2 if workload in {"groups", "pipeline"} else 0  # The first belongs to a group.
     made = [generator.next_op(observed(thread)) for _ in range(400)]
     sends = [op for op in made if isinstance(op, Send | Txn)]
     assert any(isinstance(op, Poll) for op in made)
-    assert len(sends) > (150 if workload == "txn" else 250)
+    assert len(sends) > (150 if plan.transactional else 250)
     assert all(len(op.values) == plan.sends_per_op for op in made if isinstance(op, Send))
 
 
