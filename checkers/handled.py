@@ -64,6 +64,7 @@ EFFECTS = schema_of(
 """The transactions that sent anything to an output, by op: whether it certainly committed there, or
 was aborted for certain; whether the final read of that output was complete."""
 NAMED = 5
+_COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
 """Whether a transaction committed; or that there was none."""
 
@@ -161,7 +162,10 @@ def _excuses(group: Group) -> str:
     """Return what may have cost the partition a record, or the coordinators theirs."""
     plan, lost = group.facts.plan, group.facts.disk_losses
     hit = frozenset[str]().union(*(each.nodes for each in lost))
-    found = {each.excuse for each in lost if len(hit) >= plan.replication}
+    # Positions and decisions are records, too; whoever was in sync may have been fewer than all.
+    copies = min(plan.replication, *(plan.internal_copies(each) for each in _COPIES))
+    sure = {each.excuse for each in lost if len(hit) >= copies}
+    found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
     elsewhere = plan.unclean_elections and not was_quiet(group, 0, NEVER_NS)
     if elsewhere or unclean_elections(group).seen:
         found.add(Excuse.UNCLEAN.value)
@@ -177,6 +181,8 @@ def _handled(group: Group) -> Handled:
     rows, ops = group.derived["inputs"], group.derived["effects"]
     (place, _), offset, op_id = codes(rows, "place"), ints(rows, "offset"), ints(rows, "op_id")
     order = np.lexsort((op_id, offset, place))
+    # A batch that has a record twice is one transaction all the same.
+    order = order[runs_of(place[order], offset[order], op_id[order])[:-1]]
     rows = take(rows, order)
     known, fates = _fates(ops)
     fate = np.append(fates, UNKNOWN)[first_match(op_id[order], known)]

@@ -57,13 +57,14 @@ class Ahead:
         if not self._is_worth_it(paths):
             yield
             return
-        with postponed():  # The thread takes no signal that is meant for a stage which starts.
-            thread = threading.Thread(target=self._make, args=(paths,), name="engine", daemon=True)
-            thread.start()
+        thread = threading.Thread(target=self._make, args=(paths,), name="engine", daemon=True)
         try:
+            with postponed():  # The thread takes no signal that is meant for a stage which starts.
+                thread.start()
             yield
         finally:
-            self._end(paths)
+            if thread.ident is not None:
+                self._end(paths)
 
     @contextmanager
     def worker(self, paths: RunPaths) -> Iterator["Worker"]:
@@ -84,8 +85,8 @@ class Ahead:
             failing.push(self._opened)
             yield self._worker
             failing.pop_all()
-        self._gone.clear()
         with postponed():
+            self._gone.clear()
             threading.Thread(target=self._leave, name="engine", daemon=True).start()
 
     def wait_gone(self) -> None:

@@ -52,13 +52,13 @@ def conclude(
         verdict = judge_by(worker, [paths.root])[0]
         timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
-        pack_streams(paths)
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:
         say(compared)
     page = write_report(paths)
     timer.drawn(paths)
+    pack_streams(paths)
     ahead.wait_gone()
     say(f"the page: {page}")
     return verdict

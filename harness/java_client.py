@@ -123,7 +123,7 @@ def _samples(plan: Plan) -> list[tuple[Role, Settings]]:
     )
     reader = (
         member_settings(plan, bootstrap=_NOWHERE, client_id="check", group="check")
-        if plan.workload == "groups"
+        if plan.is_grouped
         else consumer_settings(plan, bootstrap=_NOWHERE, client_id="check")
     )
     return [(Role.PRODUCER, sender), (Role.CONSUMER, reader)]

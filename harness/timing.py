@@ -1,9 +1,11 @@
 """When a run's command came to what; the milestones of the run's own process tell the rest."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import psutil
 
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s, unix_s
 from results.record.paths import RunPaths
 from results.record.timings import Timings, write_timings
@@ -53,4 +55,5 @@ class Timer:
 
     def _write(self, paths: RunPaths) -> None:
         if self._clock is not None:
-            write_timings(paths.timings, self._timings)
+            with suppress(StoreError):  # A full disk must not cost the verdict that was written.
+                write_timings(paths.timings, self._timings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
-from results.record.clock import RunClock
+from results.record.clock import NS_PER_S, RunClock
 from results.record.terms import AssignmentKind, F, Outcome, Phase
 from workloads.aside import Aside
 from workloads.graveyard import Graveyard
@@ -253,7 +253,8 @@ class Crew:
             self._recorder.transacted(op_id, op, transactor.transactional_id, result)
             if result.outcome is Outcome.OK:
                 self.taken.update(keys)
-                self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
+                took_ns = self._clock.now_ns() - invoked_ns
+                self.latencies_ns.append(took_ns - round(op.pause_s * NS_PER_S))
             self._settle(thread, result)
             self._end(thread, op_id, F.TXN, _outcome(op, result), error=result.error)
 
@@ -300,12 +301,14 @@ class Crew:
             )
         self._note_group_offsets(thread, op_id)
         thread.positions.update(batch.positions)
+        error = batch.error
         if thread.member is not None and thread.transactor is not None and batch.spans:
             thread.unhandled = batch
-        outcome = Outcome.OK if batch.error is None else Outcome.INFO
-        if batch.error is not None:
+            error = error or _taken_meanwhile(batch)
+        outcome = Outcome.OK if error is None else Outcome.INFO
+        if error is not None:
             self._fail_to_read(thread)
-        self._end(thread, op_id, F.POLL, outcome, error=batch.error or batch.commit_error)
+        self._end(thread, op_id, F.POLL, outcome, error=error or batch.commit_error)
 
     def _note_group_offsets(self, thread: _Thread, op_id: int, *, last: bool = False) -> None:
         if thread.member is not None:
@@ -403,6 +406,18 @@ _F: dict[type[Op], F] = {
     Seek: F.SEEK,
     Crash: F.CRASH,
 }
+
+
+def _taken_meanwhile(batch: Batch) -> str | None:
+    """Return why a member must not handle what it read: another one may read it, too."""
+    read = {key for key, _ in batch.spans}
+    taken = {
+        key
+        for each in batch.rebalances
+        if each.kind is AssignmentKind.REBALANCE_REVOKED
+        for key in each.starts
+    }
+    return "a partition that it read was taken from it" if read & taken else None
 
 
 def _outcome(op: Txn, result: TxnResult) -> Outcome:

@@ -7,6 +7,7 @@ whatever happens to members, coordinators and leaders. The other threads feed th
 as in the txn workload.
 """
 
+from itertools import cycle
 from random import Random
 
 from results.record.identities import group_of
@@ -42,6 +43,8 @@ class PipelineGenerator:
         self._workers = workers
         inputs = {*plan.inputs}
         self._outputs = [key for key in plan.topic_partitions if key[0] not in inputs]
+        self._random.shuffle(self._outputs)
+        self._turn = cycle(self._outputs)  # So that each soon takes a message.
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         threads = range(worker, plan.concurrency, workers)
         feeds = Feeds(
@@ -62,19 +65,25 @@ class PipelineGenerator:
         if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
             return Crash(leave=self._random.random() < LEAVE_SHARE)
         if observed.unhandled:
-            return self._pauses.some(self._transformed(observed.unhandled), observed)
+            txn = self._transformed(observed.unhandled, ends=observed.phase is Phase.MAIN)
+            return self._pauses.some(txn, observed)
         return Poll(limit=MOST_READ)
 
-    def _transformed(self, count: int) -> Txn:
-        """Return a transaction that sends a value for each record, to a few partitions."""
+    def _transformed(self, count: int, *, ends: bool) -> Txn:
+        """Return a transaction that sends a value for each record, to a few partitions in turn.
+
+        Args:
+            count: How many records there are.
+            ends: Whether it may end its member: who recovers must not be disturbed.
+        """
         most = min(MOST_SENDS, count, len(self._outputs))
-        keys = self._random.sample(self._outputs, self._random.randint(1, most))
+        keys = [next(self._turn) for _ in range(self._random.randint(1, most))]
         cuts = [count * at // len(keys) for at in range(len(keys) + 1)]
         sends = [
             self._allotment.send_to(key, end - start)
             for key, start, end in zip(keys, cuts, cuts[1:], strict=False)
         ]
-        return Txn(mops=sends, end=self._end(), handles=True)
+        return Txn(mops=sends, end=self._end() if ends else End.COMMIT, handles=True)
 
     def _end(self) -> End:
         drawn = self._random.random()

@@ -65,6 +65,8 @@ class Pauses:
         # A stream of its own: the other ops of a seed are the same with pauses and without.
         self._random = Random(f"{plan.seed}/pauses/{worker}")
         self._timeout_s = plan.transaction_timeout_s
+        # A partition that a paused transaction holds up must not count as unavailable.
+        self._most_s = plan.budgets.unavailable_s / 2
         self._due = Recurring(self._random, mean_s=self._timeout_s)
 
     def some(self, txn: Txn, observed: Observed) -> Txn:
@@ -73,7 +75,7 @@ class Pauses:
             return txn
         return replace(
             txn,
-            pause_s=self._timeout_s * self._random.uniform(*PAUSES),
+            pause_s=min(self._most_s, self._timeout_s * self._random.uniform(*PAUSES)),
             pause_after=self._random.randint(1, len(txn.mops)),
         )
 
@@ -99,6 +101,8 @@ class TxnGenerator:
         # As in the log workload: a partition without a leader must not hold up every process.
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
+        # Transactions of members are counted with those of who feeds them.
+        self._most_at_once += len(range(worker, plan.concurrency, workers)) - len(threads)
         self._allotment = (
             feeds.allotment if feeds else Allotment(plan, worker=worker, workers=workers)
         )

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from results.record.group_ways import CONSUMER, PROTOCOL, consumer_refusal
+from results.record.group_ways import ASSIGNOR, CONSUMER, PROTOCOL, consumer_refusal
 from results.record.plan import Plan
 
-STRATEGY, ASSIGNOR = "partition.assignment.strategy", "group.remote.assignor"
+STRATEGY = "partition.assignment.strategy"
 SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 _CLASSIC_ALONE = frozenset({STRATEGY, SESSION, HEARTBEAT, "group.protocol.type"})
 """librdkafka refuses a client of the consumer protocol that names one of these."""
@@ -53,7 +53,7 @@ def way_of(group: str, plan: Plan, told: Mapping[str, object]) -> Way:
     random = Random(f"{plan.seed}/ways")
     by_brokers = random.choice(CONSUMER_WAYS)
     ways = [*CLASSIC_WAYS] if _may_be_classic(plan, told) else []
-    if not ways or _may_be_consumer(plan, told):
+    if not ways or _may_be_consumer(plan, told):  # The former was asked for, and not refused.
         ways.append(by_brokers)
     random.shuffle(ways)
     number = group.rpartition("-")[2]
@@ -69,5 +69,8 @@ def _may_be_classic(plan: Plan, told: Mapping[str, object]) -> bool:
 def _may_be_consumer(plan: Plan, told: Mapping[str, object]) -> bool:
     """Tell whether groups may also do it by their brokers: of systems that nobody knows, none."""
     if PROTOCOL in told or plan.group_protocol == "classic" or not plan.is_kafka:
+        return False
+    if plan.workload == "pipeline":
+        # A member's epoch rises without its knowing, and before 4.3 a commit needs the very epoch.
         return False
     return _CLASSIC_ALONE.isdisjoint(told) and consumer_refusal(plan) is None

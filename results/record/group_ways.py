@@ -11,8 +11,8 @@ from results.record.plan_parts import Budgets
 
 GroupProtocol = Literal["mixed", "classic", "consumer"]
 CONSUMER = "consumer"
-PROTOCOL = "group.protocol"
-"""The setting of librdkafka that says which."""
+PROTOCOL, ASSIGNOR = "group.protocol", "group.remote.assignor"
+"""The client's settings that say which, and how brokers deal."""
 FIRST_WITH_CONSUMER = (4, 0)
 FIRST_CLIENT_WITH_CONSUMER = (2, 12)
 _FEATURE = "group.version"
@@ -53,6 +53,10 @@ class Asked(Protocol):
         """Of librdkafka; None: Logquake's own."""
 
     @property
+    def client_kind(self) -> str | None:
+        """Kafka's own clients, with their version."""
+
+    @property
     def group_protocol(self) -> str:
         """Which protocol is asked for."""
 
@@ -67,7 +71,7 @@ class Asked(Protocol):
 
 def protocol_refusal(plan: Asked) -> str | None:
     """Return why members cannot speak the protocol that is asked for, None if they can."""
-    wanted = CONSUMER in {plan.group_protocol, plan.client.get(PROTOCOL)}
+    wanted = CONSUMER in {plan.group_protocol, plan.client.get(PROTOCOL)} or ASSIGNOR in plan.client
     refusal = consumer_refusal(plan) if wanted else None
     return refusal and f"group_protocol: {refusal}"
 
@@ -75,6 +79,7 @@ def protocol_refusal(plan: Asked) -> str | None:
 def consumer_refusal(plan: Asked) -> str | None:
     """Return why no group can speak the consumer protocol, in one sentence; None if it can."""
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
+    java = (plan.client_kind or "").partition(":")[2]
     refusals = {
         "the reference cluster has the classic protocol alone; take classic or mixed": (
             plan.is_reference
@@ -82,6 +87,10 @@ def consumer_refusal(plan: Asked) -> str | None:
         f"librdkafka {plan.client_version} has no consumer protocol for production; take classic or"
         " mixed, or a client_version from 2.12.0 on": (
             library is not None and library < FIRST_CLIENT_WITH_CONSUMER
+        ),
+        f"Kafka's Java client {java} has no consumer protocol for production; take classic or"
+        " mixed, or java:4.0.0 or later": (
+            bool(java) and int(java.partition(".")[0]) < FIRST_WITH_CONSUMER[0]
         ),
         f"brokers that Logquake does not configure miss a member after {_SESSION_S} s by default;"
         " with consumer, set budgets.group_s to more than that": (

@@ -23,7 +23,7 @@ from results.record.reading import UnsafeFileError, open_file
 from results.record.thrift import PageHeader, page_header
 
 SPARE_ROWS = 100_000
-ROWS_A_BYTE = 32
+ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
 """Rows and bytes that any file may stand for, and how many more for each byte of its columns."""

@@ -34,6 +34,10 @@ def test_an_input_that_two_committed_transactions_handled_is_repeated() -> None:
         assert places(CHECKER, rows, DONE, effect(2, fate)) == []
 
 
+def test_a_record_that_a_transaction_was_given_twice_is_one_input() -> None:
+    assert places(CHECKER, [handles(4, 1), handles(4, 1)], DONE) == []
+
+
 def test_the_same_offset_of_another_partition_is_another_input() -> None:
     rows = [handles(4, 1), handles(4, 2, place="log-0-1")]
     assert places(CHECKER, rows, DONE, effect(2, "committed")) == []

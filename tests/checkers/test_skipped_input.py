@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from checkers import skipped_input
+from checkers.facts import DiskLoss
 from checkers.handled import effects, inputs
 from results.record.milestones import OPEN, Milestone
 from tests.broken.corpus import Spot, broken, innocent, spot_of
@@ -49,6 +51,29 @@ def test_what_may_have_cost_a_partition_records_allows_it() -> None:
     rows = [handles(0, -1, excuse="wipe power-loss"), handles(1, 1)]
     (told,) = found(CHECKER, pipeline(rows, [DONE])).anomalies
     assert told.excuses == ("power-loss", "wipe")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "plan", "excuses"),
+    [
+        (["n1", "n2", "n3"], {}, {"power-loss"}),
+        (["n1", "n2"], {}, {"last-copies"}),
+        (["n1"], {"broker": {"offsets.topic.replication.factor": "1"}}, {"power-loss"}),
+        (["n1", "n2", "n3"], {"nodes": 5, "replication": 5}, {"power-loss"}),  # Of all positions.
+        ([], {}, set()),
+    ],
+)
+def test_disks_may_have_cost_positions_and_decisions_as_well(
+    nodes: list[str], plan: dict[str, Any], excuses: set[str]
+) -> None:
+    lost = [
+        DiskLoss(nodes=frozenset({node}), topic="", partition=-1, end_after=0, end_before=1,
+                 until_ns=2 * S, began_ns=S, excuse="power-loss")
+        for node in nodes
+    ]  # fmt: skip
+    about = facts(plan={**PIPELINE, "replication": 3, **plan}, disk_losses=tuple(lost))
+    (row,) = inputs(group(about, transforms=[TRANSFORMED])).to_pylist()
+    assert {*row["excuse"].split()} == excuses
 
 
 def test_a_record_that_is_cut_proves_nothing() -> None:

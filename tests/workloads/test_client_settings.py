@@ -180,6 +180,7 @@ def test_single_partitions_move_in_the_consumer_protocol_and_with_cooperative_as
         ({"system": "reference"}, "the reference cluster has the classic protocol alone"),
         ({"system": "kafka:3.9.1"}, "Kafka 3.9.1 has no consumer protocol"),
         ({"client_version": "2.3.0"}, "librdkafka 2.3.0 has no consumer protocol"),
+        ({"client_kind": "java:3.9.1"}, "Java client 3.9.1 has no consumer protocol"),
         ({"features": {"group.version": 0}}, "the feature group.version is off"),
         (
             {"broker": {"group.coordinator.rebalance.protocols": "classic"}},

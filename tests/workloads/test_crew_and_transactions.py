@@ -282,6 +282,17 @@ def test_what_a_member_read_is_handled_once_and_recorded_with_its_results(
     assert stage.outcomes() == ["ok"] * 4
 
 
+def test_a_member_does_not_handle_what_was_taken_from_it(run_paths: RunPaths) -> None:
+    taken = Rebalance(kind=AssignmentKind.REBALANCE_REVOKED, starts={HERE: None}, at_ns=1)
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), Subscribe(topics=["log-0"]),
+        batches=[replace(batch(HERE, [5]), rebalances=[taken])],
+    )  # fmt: skip
+    assert stage.outcomes() == ["ok", "info", "ok"]
+    assert [each.unhandled for each in stage.script.shown] == [0, 0, 0]
+    assert "was taken from it" in stage.rows("op_completions")[1]["error"]
+
+
 def test_a_member_that_handled_in_vain_is_thrown_away_and_its_sends_have_failed(
     run_paths: RunPaths,
 ) -> None:

@@ -85,7 +85,15 @@ def test_members_crash_abort_and_pause_now_and_then_but_not_while_a_cluster_reco
     assert any(isinstance(generator.next_op(observed(each)), Crash) for each in range(6000))
     calm = [replace(observed(each, unhandled=3), phase=Phase.RECOVERY) for each in range(6000)]
     ops = [generator.next_op(each) for each in calm]
-    assert not [op for op in ops if isinstance(op, Crash) or (isinstance(op, Txn) and op.pause_s)]
+    assert all(isinstance(op, Txn) and not op.pause_s and op.end is End.COMMIT for op in ops)
+
+
+def test_each_output_soon_takes_a_message() -> None:
+    plan = PLAN.model_copy(update={"partitions": 32})
+    generator = PipelineGenerator(plan, worker=0, workers=2)
+    ops = [generator.next_op(observed(each, unhandled=3)) for each in range(40)]
+    keys = {send.key for op in ops if isinstance(op, Txn) for send in op.sends}
+    assert len(keys) == 32
 
 
 def test_who_feeds_writes_to_the_inputs_only() -> None:

@@ -65,16 +65,22 @@ class GroupConsumer:
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if not self._vanished:  # Else librdkafka's Python client takes them by itself.
-                listener.given(_keys(partitions))
                 self._membership = self._handle.consumer_group_metadata()
+                listener.given(_keys(partitions))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if not self._vanished:
+                # Who gives back some of its partitions only is a member of the next generation.
+                self._membership = self._handle.consumer_group_metadata()
+                listener.taken(_keys(partitions))
+
+        def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if not self._vanished:
                 listener.taken(_keys(partitions))
 
         try:
             self._handle.subscribe(
-                list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke
+                list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost
             )
         except KafkaException as refused:
             raise GroupError(error_name(refused.args[0])) from refused
@@ -142,7 +148,7 @@ class GroupConsumer:
         It is that of the last assignment. A consumer that its group has thrown out meanwhile is no
         member any more, and brokers do not fence the commit of nobody.
         """
-        return self._membership or self._handle.consumer_group_metadata()
+        return self._membership
 
     def close(self) -> None:
         """Leave the group."""

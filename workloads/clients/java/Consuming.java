@@ -78,10 +78,19 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
 
     /** Have an older client's coordinator send no LeaveGroup, as Kafka Streams has it. */
     private void stayOnClose() throws ReflectiveOperationException {
-        Object coordinator = valueOf(valueOf(consumer, "delegate"), "coordinator");
+        Object coordinator = valueOf(delegate(), "coordinator");
         Object rebalances = valueOf(coordinator, "rebalanceConfig");
         Field leaves = fieldOf(rebalances, "leaveGroupOnClose");
         leaves.setBoolean(rebalances, false);
+    }
+
+    /** What does the work: since 3.7 not the consumer itself. */
+    private Object delegate() {
+        try {
+            return valueOf(consumer, "delegate");
+        } catch (ReflectiveOperationException older) {
+            return consumer;
+        }
     }
 
     private static Object valueOf(Object owner, String name) throws ReflectiveOperationException {
@@ -111,6 +120,7 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
                 seek(starts);
                 return done();
             case Frame.SEEK:
+                rest = Collections.emptyIterator();
                 seek(Frame.offsets(body));
                 return done();
             case Frame.SUBSCRIBE:

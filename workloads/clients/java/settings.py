@@ -14,6 +14,7 @@ from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
 from workloads.clients.settings import COMPRESSIONS, OWNED
 from workloads.log import POLL_LIMIT
+from workloads.pipeline import MOST_READ
 from workloads.ways import way_of
 
 OWNED_TOO: Mapping[str, str] = {
@@ -161,6 +162,8 @@ def member_settings(
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "1000",
         "max.poll.interval.ms": "10000",
+        # What the client has beside them it would hand out without asking its group.
+        **({"max.poll.records": str(MOST_READ)} if plan.workload == "pipeline" else {}),
     }
     if way.protocol == CONSUMER:
         settings = {name: each for name, each in settings.items() if name not in _GROUPS_OF_BROKERS}
