@@ -76,6 +76,30 @@ def test_disks_may_have_cost_positions_and_decisions_as_well(
     assert {*row["excuse"].split()} == excuses
 
 
+@pytest.mark.parametrize(("on", "excuse"), [("true", "unclean-election"), ("false", "")])
+def test_unclean_elections_may_have_cost_anything(on: str, excuse: str) -> None:
+    plan = {**PIPELINE, "broker": {"unclean.leader.election.enable": on}}
+    (row,) = inputs(group(facts(plan=plan), transforms=[TRANSFORMED])).to_pylist()
+    assert row["excuse"] == excuse
+
+
+def test_inputs_below_the_last_that_was_handled_are_counted_if_their_fate_is_known() -> None:
+    rows = [handles(0, 1), handles(1, -1), handles(2, 2), handles(3, 1), handles(4, -1)]
+    unknown = pipeline(rows, [DONE, effect(2, "unknown", complete=False)])
+    assert found(CHECKER, unknown).rows == 2
+    assert found(CHECKER, pipeline(rows, [DONE, effect(2, "aborted")])).rows == 3
+
+
+def test_the_reason_names_the_coordinator_or_what_is_not_recorded() -> None:
+    on = pipeline([handles(0, 2), handles(1, -1), handles(2, 1)], [DONE, effect(2, "aborted")])
+    first, second = found(CHECKER, on).anomalies
+    assert "it kept the positions of a transaction" in CHECKER.why(on, first)
+    assert "positions went on to 2" in CHECKER.why(on, second)
+    assert "only by ops 2, which had no effect" in first.sentence
+    assert "was handled by nobody" in second.sentence
+    assert first.broken_premises == ()
+
+
 def test_a_record_that_is_cut_proves_nothing() -> None:
     cut = pipeline([handles(0, -1), handles(1, 1)], [DONE])
     cut = replace(cut, facts=replace(cut.facts, cut_streams=True))
