@@ -27,7 +27,7 @@ from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog, once
 from checkers.group_reasons import as_leaders, coordinators, followers_serve, op_span, served_by
-from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
+from checkers.positions import ASSIGN, DEALT, SEEK, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reads import reads_of, rows_with
 from checkers.reigns import TRANSACTIONS
@@ -299,7 +299,7 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
     if not len(process):
         return NONE
     times = ints(moves, "time_ns")
-    placed = equal(moves, "kind", ASSIGN, SUBSCRIBE, DEALT) & (times <= until_ns)
+    placed = equal(moves, "kind", ASSIGN, SUBSCRIBE, DEALT, SEEK) & (times <= until_ns)
     return int(max(times[placed & (ints(moves, "process") == process[0])], default=NONE))
 
 

@@ -19,6 +19,7 @@ from checkers.layout import Place, TableFile, write_table
 from checkers.ordering import first_key, ordered
 from checkers.stored import identified, topic_ids, units_of, write_notes, write_tables
 from results.record.paths import RunPaths
+from results.record.stream import STREAM_SUFFIX, stream_bytes
 from results.record.tables import TABLES
 
 SMALL_BYTES = 64 << 20
@@ -104,10 +105,18 @@ def take(step: Step, read_node: NodeReader) -> list[Problem]:
 
 
 def _bytes(paths: RunPaths) -> int:
-    """Return how much a run left: streams, and nodes' logs."""
+    """Return how much a run left: streams (as they were when unpacked) and nodes' logs."""
     kept = (paths.nodes, paths.snapshots)
-    files = [*paths.live.glob("*"), *(file for folder in kept for file in folder.rglob("*.log"))]
-    return sum(file.stat().st_size for file in files)
+    logs = [file for folder in kept for file in folder.rglob("*.log")]
+    streams = [_stream_bytes(path) for path in paths.live.glob(f"*{STREAM_SUFFIX}")]
+    return sum(streams) + sum(file.stat().st_size for file in logs)
+
+
+def _stream_bytes(path: Path) -> int:
+    try:
+        return stream_bytes(path)
+    except OSError:
+        return 0  # That it cannot be read is told by who reads it.
 
 
 def _parts(root: Path) -> Path:

@@ -26,8 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.calm import silent_ns
-from checkers.columns import NONE, Ints, equal, ints, select, texts
-from checkers.commit_lost import applies
+from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts
+from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
@@ -67,18 +67,30 @@ class Stuck:
         return (self.until_ns - self.since_ns) / NS_PER_S
 
 
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.is_grouped
+
+
 def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
     """Return when the partition's messages were acknowledged after the last heal."""
     sends = group.table("sends")
-    taken = select(sends, equal(sends, "acked", True))  # noqa: FBT003 - a value
+    taken = select(sends, equal(sends, "acked", True) & _kept(group, sends))  # noqa: FBT003 - a value
     times = ints(taken, "complete_ns")
     return times[(times >= calm_ns) & (times < until_ns)]
+
+
+def _kept(group: Group, sends: pa.Table) -> Mask:
+    """Tell which sends members of a group are given: of transactions, what was committed."""
+    kept = equal(sends, "outcome", Outcome.OK.value)
+    return kept if group.facts.plan.transactional else np.ones(sends.num_rows, dtype=np.bool_)
 
 
 def _check(group: Group) -> Findings:
     facts, ended_ns = group.facts, group.facts.clients_end_ns
     if facts.calm_from_ns is None or ended_ns is None:
         return Findings(rows=0)
+    if group.topic not in facts.plan.inputs:
+        return Findings(rows=0)  # No group reads it.
     taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
     if not len(taken_ns):  # That it took nothing is another check's.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"
@@ -357,7 +369,7 @@ CHECKER = Checker(
         "truncations",
     ),
     check=_check,
-    applies=applies,
+    applies=_applies,
     promise=Promise.RECOVERY,
     compares="groups and partitions where messages arrived",
     chapter=Chapter.LIVENESS,

@@ -40,7 +40,7 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
     }
     if facts.plan.transactional:
         made[Promise.TRANSACTIONS] = _transactions(facts)
-    if groups(facts.plan):
+    if facts.plan.workload == "groups":  # A pipeline's positions are parts of its transactions.
         made[Promise.GROUPS] = _GROUPS
     if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
         made[Promise.SERVERS] = _SERVERS
@@ -104,9 +104,11 @@ def _duplicates(facts: RunFacts) -> str:
 
 def _transactions(facts: RunFacts) -> str:
     limit = f"{facts.plan.transaction_timeout_s:g} s"
+    once = "; each input of the pipeline takes effect exactly once"
     return (
         "writes are transactions: a read_committed reader gets all of a committed one, and nothing"
         f" of an aborted one; what nobody ends is aborted after {limit}"
+        f"{once if facts.plan.workload == 'pipeline' else ''}"
     )
 
 

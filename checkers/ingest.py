@@ -6,7 +6,7 @@ onto their sends and polls. A stream that ends without its end mark, or that can
 as a `Problem`, never raised: a broken record must come out as unknown.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,12 @@ from checkers.facts import CRASH, FINAL
 from checkers.layout import as_recorded
 from checkers.left_out import left_out
 from results.record.declared import Sight
-from results.record.reading import open_file
-from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
+from results.record.stream import STREAM_SUFFIX, read_whole, table_of
 from results.record.tables import DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """What Kafka says of the id of a topic that has none."""
-_END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
 """What reading hostile bytes raises."""
@@ -205,20 +203,6 @@ def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
     return table.set_column(table.column_names.index("topic_id"), "topic_id", coded(filled))
 
 
-def read_live(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole and sound batches of a stream.
-
-    Raises:
-        OSError, pa.ArrowException: The stream does not end with its end mark, or is broken.
-    """
-    with open_file(path, root=root_of(path)) as file:
-        for _, batch in messages(file, table_of(path)):
-            if batch is not None:
-                yield batch
-        if file.read(len(_END_MARK) + 1) != _END_MARK:
-            raise OSError("it has no end mark")
-
-
 def writer_of(path: Path) -> str:
     """Return whose stream a file is (`polled.worker-0.arrows`: `worker-0`)."""
     return path.name.removesuffix(STREAM_SUFFIX).partition(".")[2]
@@ -232,7 +216,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
             continue
         batches: list[pa.RecordBatch] = []
         try:
-            for batch in read_live(path):
+            for batch in read_whole(path):
                 # A cast would make nulls of words, and nobody would know that there was more.
                 if not batch.schema.equals(as_recorded(LIVE[name], batch.schema)):
                     raise ValueError("its columns are not those of its table")

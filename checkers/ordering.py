@@ -32,6 +32,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "replica_records": ("snapshot", "node", "offset", "leader_epoch", "record_hash"),
     "replica_states": ("observed_ns", "node", "snapshot", "incarnation", "log_end_offset"),
     "kept_commits": ("snapshot", "node", "log_partition", "log_offset"),
+    "transforms": ("offset", "op_id", "result"),
     "truncations": ("observed_ns", "node", "from_offset", "to_offset", "source"),
     "quorum_states": ("observed_ns", "node", "incarnation", "epoch", "log_end_offset"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 A process does one thing at a time, and its op ids grow; so the op id is the order of its ops, and
 no time is needed. An assignment places a reader: at the offset that it names, or at the beginning.
+So does a seek of a member of a group.
 Pairs of records that follow one another are `Steps`: the checks of readers and of writers ask
 different questions about the same pairs.
 """
@@ -33,6 +34,8 @@ LEFT_OUT = "left-out"
 """An assignment that does not name a partition with which the process had to do before."""
 REVOKED = "rebalance-revoked"
 REBALANCES = (DEALT, REVOKED)
+SEEK = "seek"
+"""Always an op of its own, which reads nothing."""
 _BEGINNING = -1
 _FORGOTTEN = -2
 
@@ -47,7 +50,7 @@ class Steps:
         after: Offset of the earlier record, or the one before that where the reader was placed.
         rebalanced: Whether a rebalance touched the partition in between, and nobody knows from
             where the reader was to go on.
-        dealt: Whether a rebalance placed the reader, at what its group had committed.
+        dealt: Whether a rebalance placed the reader, at what its group had committed, or a seek.
     """
 
     since: Ints
@@ -84,7 +87,7 @@ class _Moves:
     start: Ints
     """The offset before that where the reader was placed, `_FORGOTTEN` if nobody knows."""
     dealt: Mask
-    """Whether a rebalance placed it."""
+    """Whether a rebalance, or a seek, placed it."""
 
 
 class OpOrder:
@@ -186,7 +189,7 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
     """Return steps by Jepsen's rule: from an op that moves the process to any op of it.
 
     An assignment that leaves the partition out forgets where the process stood; one that names it
-    changes nothing, wherever it starts.
+    changes nothing, wherever it starts. Jepsen has no seeks: they count as the former.
 
     Args:
         table: `polls` or `sends` of a partition.
@@ -197,7 +200,7 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
     order = OpOrder(table, moves)
     visits = _visits(table, rows, order)
     before = _previous(visits, moving[visits.first], order)
-    forgotten = _moves(select(moves, equal(moves, "kind", LEFT_OUT)), order)
+    forgotten = _moves(select(moves, equal(moves, "kind", LEFT_OUT, SEEK)), order)
     last = np.searchsorted(forgotten.key, visits.key, side="left") - 1
     kept = forgotten.key[last] < visits.key[before]
     return _linked(table, visits, np.where(kept, before, NONE))
@@ -232,19 +235,19 @@ def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
 def _moves(rows: pa.Table, order: OpOrder) -> _Moves:
     keys = order.keys(ints(rows, "process"), ints(rows, "op_id"))
     placed = np.maximum(ints(rows, "offset") - 1, _BEGINNING)
-    starts = np.where(equal(rows, "kind", ASSIGN, DEALT), placed, _FORGOTTEN)
+    starts = np.where(equal(rows, "kind", ASSIGN, DEALT, SEEK), placed, _FORGOTTEN)
     by_process = np.argsort(keys, kind="stable")
     return _Moves(
         key=np.append(NONE, keys[by_process]),
         start=np.append(_FORGOTTEN, starts[by_process]),
-        dealt=np.append(False, equal(rows, "kind", DEALT)[by_process]),
+        dealt=np.append(False, equal(rows, "kind", DEALT, SEEK)[by_process]),
     )
 
 
 def _placing(moves: pa.Table) -> Mask:
     """Tell which assignments say where a reader goes on, or that it forgets where it was."""
     dealt = equal(moves, "kind", DEALT) & present(moves, "offset")
-    return equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT) | dealt
+    return equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT, SEEK) | dealt
 
 
 def _rebalanced(moves: pa.Table, order: OpOrder, since: Ints, at: Ints) -> Mask:

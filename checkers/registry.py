@@ -21,6 +21,7 @@ from checkers import (
     faults,
     forbidden_election,
     group_stuck,
+    handled,
     hanging_transaction,
     high_watermark_ahead,
     high_watermark_regression,
@@ -40,7 +41,9 @@ from checkers import (
     phantom,
     poll_order,
     precommitted_read,
+    repeated_input,
     send_order,
+    skipped_input,
     slow_election,
     slow_failover,
     slow_quorum_election,
@@ -80,6 +83,8 @@ CHECKERS: tuple[Checker, ...] = (
     aborted_read.CHECKER,
     precommitted_read.CHECKER,
     torn_transaction.CHECKER,
+    repeated_input.CHECKER,
+    skipped_input.CHECKER,
     *poll_order.CHECKERS,
     commit_lost.CHECKER,
     commit_ahead.CHECKER,
@@ -159,6 +164,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,
     dependencies.PARTICIPANTS_DERIVATION,
     torn_transaction.SHARES_DERIVATION,
+    *handled.DERIVATIONS,
 )
 """What is worked out in each partition for checks across them."""
 

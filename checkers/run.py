@@ -109,12 +109,15 @@ def judge_with(
     return [verdicts[root] for root in roots]
 
 
-def started(engine: str, spark_master: str | None) -> AbstractContextManager[Engine]:
+def started(
+    engine: str, spark_master: str | None, *, warm: bool = False
+) -> AbstractContextManager[Engine]:
     """Return an engine to be entered.
 
     Args:
         engine: One of `ENGINES`.
         spark_master: Where Spark runs.
+        warm: Whether tasks of this machine have imported what they need when it is entered.
 
     Raises:
         EngineError: There is no such engine, or it cannot work here.
@@ -125,7 +128,12 @@ def started(engine: str, spark_master: str | None) -> AbstractContextManager[Eng
         raise EngineError(f"the engine {engine!r} is none of {', '.join(ENGINES)}")
     from checkers.spark.engine import spark_engine  # noqa: PLC0415 - only who uses Spark pays for it
 
-    return spark_engine(spark_master)
+    return spark_engine(spark_master, warm=warm)
+
+
+def load_spark() -> None:
+    """Import what Spark's engine needs, so that its start takes less later."""
+    import checkers.spark.engine  # noqa: PLC0415, F401 - as in `started`
 
 
 def _to_ingest(root: Path, *, again: bool) -> bool:

@@ -58,9 +58,8 @@ from results.record.declared import SHOWN_BY_FILES
 from results.record.milestones import Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
-from results.record.reading import open_file
 from results.record.seal import seal
-from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
+from results.record.stream import STREAM_SUFFIX, stream_parts
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
 from results.record.topics import CreatedTopic
@@ -153,9 +152,8 @@ def _is_old(paths: RunPaths) -> bool:
 def _columns(stream: Path) -> list[str]:
     """Return the names of a live stream's columns; none of a damaged one."""
     try:
-        with open_file(stream, root=root_of(stream)) as file:
-            schema, _ = next(messages(file, table_of(stream)))
-            return list(schema.names)
+        schema, _ = next(stream_parts(stream))
+        return list(schema.names)
     except StopIteration:
         return []
     except BROKEN:
@@ -178,8 +176,9 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
           for table in _OPS_STREAMS),
         *(("transactions", writer) for writer in writers
           if plan.transactional and "main" in reached),
-        *(("commits", writer) for writer in writers
-          if plan.workload == "groups" and "main" in reached),
+        *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
+        *(("transforms", writer) for writer in writers
+          if plan.workload == "pipeline" and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]

@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from cluster.nodes import called
-from cluster.protocol import ClusterError, Ended, FullDiskError, HasFiles, Hosts, TellsRoom
+from cluster.protocol import Ended, FullDiskError, HasFiles, Hosts, TellsRoom
 from cluster.systems.system import Deployment, Observer
 from harness.interrupt import Interrupts
 from harness.progress import Progress
@@ -28,7 +29,7 @@ from results.record.clock import (
 from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
-from results.record.runtime import Event
+from results.record.runtime import Event, all_of
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.final_reads import read_to_end
 
@@ -250,15 +251,9 @@ class Arena:
 
     def _fetch(self, cluster: Deployment) -> None:
         """Bring all nodes' files here; what one keeps from it must not cost the others' files."""
-        lost: list[ClusterError] = []
-        for node in (*cluster.nodes, *cluster.controllers):
-            try:
-                if isinstance(self.hosts, HasFiles):
-                    self.hosts.fetch(node)
-            except ClusterError as failed:
-                lost.append(failed)
-        if lost:
-            raise lost[0]
+        if isinstance(self.hosts, HasFiles):
+            nodes = (*cluster.nodes, *cluster.controllers)
+            all_of([partial(self.hosts.fetch, node) for node in nodes], "fetch")
 
     def pass_s(
         self,

@@ -2,10 +2,12 @@
 
 from rich.console import Console
 
+from checkers.packing import pack_streams
+from harness.ahead import Ahead
 from harness.interrupt import DRAWING, JUDGING, Answers
-from harness.judgement import Engine, judge_stored
+from harness.judgement import judge_by
 from harness.scenarios.telling import compare_with_story
-from harness.scratch import scratch_in
+from harness.timing import Timer
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
@@ -16,16 +18,23 @@ from results.wording.naming import names_of
 
 
 def conclude(
-    plan: Plan, paths: RunPaths, *, engine: Engine, answers: Answers, console: Console
+    plan: Plan,
+    paths: RunPaths,
+    *,
+    ahead: Ahead,
+    answers: Answers,
+    console: Console,
+    timer: Timer | None = None,
 ) -> Verdict:
     """Judge a run that was played, print its verdict, and write its page.
 
     Args:
         plan: As it was played.
         paths: The run.
-        engine: Who judges.
+        ahead: Has the engine that judges.
         answers: Answers signals; the first one ends what goes on.
         console: Where to talk.
+        timer: Notes how long it takes.
 
     Raises:
         KeyboardInterrupt: A signal came; its message names the command that does the rest.
@@ -36,13 +45,20 @@ def conclude(
 
     run = typed(paths)
     answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
-    say(f"judging ({engine.name})")
-    with scratch_in(paths):
-        verdict = judge_stored([paths.root], judge=None, engine=engine)[0]
+    say(f"judging ({ahead.choice.name})")
+    timer = timer or Timer()
+    with ahead.worker(paths) as worker:
+        timer.judging()
+        verdict = judge_by(worker, [paths.root])[0]
+        timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_verdict(verdict, console, names=names_of(paths))
     if compared:
         say(compared)
-    say(f"the page: {write_report(paths)}")
+    page = write_report(paths)
+    timer.drawn(paths)
+    pack_streams(paths)
+    ahead.wait_gone()
+    say(f"the page: {page}")
     return verdict

@@ -24,6 +24,11 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
     """
     if plan.is_simulated:
         _refuse_unsimulated(plan)
+    if plan.scenario is not None and plan.wants_java:
+        raise UserError(
+            f"the clients of the story of {plan.scenario.name} are librdkafka's: leave"
+            " --client-kind out"
+        )
     if plan.hosts.startswith("ssh:") and plan.scenario is not None:
         raise UserError(
             f"the story of {plan.scenario.name} copies the brokers' files at each step, which ssh"
@@ -60,6 +65,7 @@ def _refuse_unsimulated(plan: Plan) -> None:
         "simulated clients are Logquake's own: leave --client-version out": (
             plan.client_version is not None
         ),
+        "simulated clients are Logquake's own: leave --client-kind out": plan.wants_java,
     }
     for sentence, holds in refusals.items():
         if holds:

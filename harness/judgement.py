@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from checkers.run import judge_elsewhere, judge_runs
 from cluster.cache import cache_folder
 from cluster.java import find_java, spark_java_home
 from cluster.protocol import UserError
@@ -13,6 +14,9 @@ from results.record.paths import RunPaths
 from results.record.terms import Judge
 from results.record.verdict import Verdict
 from results.verdict_json import write_verdict
+
+if TYPE_CHECKING:
+    from checkers.engine import Engine as Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,32 @@ def judge_stored(
     Returns:
         A verdict for each run, in the order of `roots`.
     """
-    verdicts = judge_runs(roots, judge=judge, engine=engine.name, spark_master=engine.spark_master)
+    with entered(engine) as worker:
+        return judge_by(worker, roots, judge=judge, store=store)
+
+
+def entered(engine: Engine, *, warm: bool = False) -> AbstractContextManager["Worker"]:
+    """Return who judges, to be entered.
+
+    Args:
+        engine: Who.
+        warm: Whether it also gets ready for its first job, which then takes less.
+
+    Raises:
+        EngineError: It cannot work here.
+    """
+    from checkers.run import started  # noqa: PLC0415 - a run begins without its checks
+
+    return started(engine.name, engine.spark_master, warm=warm)
+
+
+def judge_by(
+    worker: "Worker", roots: Sequence[Path], *, judge: Judge | None = None, store: bool = True
+) -> list[Verdict]:
+    """Judge runs that lie in a store, as `judge_stored` does, with an engine that was entered."""
+    from checkers.run import judge_with  # noqa: PLC0415 - as in `entered`
+
+    verdicts = judge_with(worker, roots, judge)
     if store:
         for root, verdict in zip(roots, verdicts, strict=True):
             write_verdict(RunPaths(root), verdict)
@@ -94,6 +123,8 @@ def judge_uris(
     Raises:
         UserError: The engine is not Spark.
     """
+    from checkers.run import judge_elsewhere  # noqa: PLC0415 - as in `entered`
+
     if engine.name != "spark":
         raise UserError(
             f"{uris[0]} is read by Spark, which was not asked for or needs Java: name a folder of"

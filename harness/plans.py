@@ -12,6 +12,7 @@ from nemesis.schedule import deal_schedule, names_families, played_families, uns
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
 from results.record.systems import MODES
 from results.record.tuning import tunes_a_broker, tunes_a_client
+from workloads.clients.java.settings import refuse_java_settings
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
@@ -44,6 +45,8 @@ partitions = 4               # Of each topic.
 # Clients.
 workload = "log"             # @WORKLOADS@
                              # With txn the default rate is 100.
+load = "light"               # heavy: as much as brokers take, in full batches. Unless they are
+                             # set, rate is then 0, concurrency 8 and sends_per_op 500.
 rate = 500                   # Operations a second, all clients together; 0: as many as can be.
 concurrency = 16             # Logical clients, each one operation at a time.
 workers = 2                  # Processes that they live in.
@@ -51,6 +54,9 @@ acks = "all"                 # 0, 1 or all
 # idempotence = true         # Default: with acks = "all".
 # retries = 0                # Default: the client's own.
 # client_version = "2.3.0"   # Of librdkafka, from 2.0.2 on. Default: Logquake's own.
+# client_kind = "java"       # Kafka's own (java:VERSION: that version). Default: librdkafka.
+group_protocol = "mixed"     # With groups: classic, consumer (KIP-848, Kafka 4.0 and later), or
+                             # mixed: each group in its own way.
 linger_ms = 5
 compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1
@@ -194,7 +200,7 @@ def refuse_impossible(
     """
     if plan.workload not in {*WORKLOADS, "script"}:
         raise PlanError(f"workload: {plan.workload!r} is none of {', '.join(WORKLOADS)}")
-    check_client_settings(plan)
+    (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
     missing = unsupported(plan, abilities=abilities, why_not=why_not) + _too_small_for(
         plan, abilities
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from checkers.packing import pack_streams
 from harness.judgement import Engine, judge_stored
 from results.export.copying import copy_plain
 from results.record.paths import RunPaths
@@ -41,11 +42,16 @@ def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
     with TemporaryDirectory(prefix="logquake-") as folder:
         roots = [_written_to(run, Path(folder)).root for run in runs]
         try:
-            return judge_stored(roots, judge=judge, engine=engine, store=judge is None)
+            verdicts = judge_stored(roots, judge=judge, engine=engine, store=judge is None)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted: no run was judged; the same command does it"
             ) from None
+    if judge is None:
+        for run in runs:
+            if is_own(run) and not is_sample(run):
+                pack_streams(run)
+    return verdicts
 
 
 def _written_to(run: RunPaths, folder: Path) -> RunPaths:

@@ -6,13 +6,14 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, FullDiskError
-from harness.conclusion import conclude
+from harness.ahead import Ahead
 from harness.endings import Ending
 from harness.errors import InternalError, UnplayedError
 from harness.interrupt import KEEPING, Answer
 from harness.judgement import choose_engine
 from harness.keep import keep_cluster
 from harness.staging import Played, Staging
+from harness.timing import Timer
 from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.store import typed
@@ -28,6 +29,7 @@ class Session:
         console: Where to talk.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
         answer: Prints what a signal is answered; None: the console, and the stage, do it.
+        began_s: When the command began that plays this run alone, in seconds of `stopwatch_s`.
     """
 
     plan: Plan
@@ -35,6 +37,7 @@ class Session:
     console: Console
     keep: bool = False
     answer: Answer | None = None
+    began_s: float | None = None
 
     def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
         """Play the run and judge it.
@@ -46,7 +49,8 @@ class Session:
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
-        with staging.played() as played:
+        ahead = Ahead(chosen)
+        with staging.played(beside=ahead.watching) as played:
             if played.result.ending is Ending.USER:
                 full = played.result.disk_full
                 raise (FullDiskError if full else UnplayedError)(played.result.sentence)
@@ -54,18 +58,27 @@ class Session:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
+            from harness.conclusion import conclude  # noqa: PLC0415 - imported while it was played
+
             verdict = conclude(
                 played.plan,
                 played.paths,
-                engine=chosen,
+                ahead=ahead,
                 answers=played.answers,
                 console=self.console,
+                timer=self._timer(played),
             )
             if self.keep:
                 self._keep(played)
         if played.result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
         return verdict
+
+    def _timer(self, played: Played) -> Timer:
+        timer = Timer(self.began_s)
+        if not played.plan.is_simulated:
+            timer.starts(played.clock)
+        return timer
 
     def _keep(self, played: Played) -> None:
         plan, paths = played.plan, played.paths

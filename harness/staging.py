@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from harness.dead_runs import heal_dead_run
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
 from harness.interrupt import LISTENING, Answer, Answers, at_once, postponed
+from harness.java_client import java_client, try_java_client, with_client_version
 from harness.permission import permit
 from harness.plans import (
     as_played,
@@ -114,9 +115,11 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     refuse_another_kafka(plan, image_has=choice.kafka)
     if choice.kafka and plan.named.is_yours:
         say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")
-    played = system_of(as_played(plan, choice.hosts, abilities=abilities))
+    plan = with_client_version(as_played(plan, choice.hosts, abilities=abilities))
+    played = system_of(plan)
     played.prepare(say)
-    client_library(played.plan, say)
+    client_library(plan, say)
+    try_java_client(plan, java_client(plan, say))
     return Prepared(plan=played.plan, system=played, dropped=dropped)
 
 
@@ -211,11 +214,17 @@ class Staging:
     answer: Answer | None = None
 
     @contextmanager
-    def played(self, *, begun: Callable[[RunPaths], None] | None = None) -> Iterator[Played]:
+    def played(
+        self,
+        *,
+        begun: Callable[[RunPaths], None] | None = None,
+        beside: Callable[[RunPaths], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> Iterator[Played]:
         """Play the run, without judging it; it stays locked until the end of the `with` block.
 
         Args:
             begun: Is told of the run's folder before anything of the run is started.
+            beside: Is entered with that folder when the plan is in it, and left at the end.
 
         Raises:
             UserError, PlanError, StoreError: Something that the user can mend; there is no run.
@@ -232,20 +241,21 @@ class Staging:
             clock = _VirtualTime.of(paths) if plan.is_simulated else RunClock.starting_now()
             describe_run(ready, paths, clock, begun=begun)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
-            began_s = stopwatch_s()
-            result = self._play_audited(plan, paths, clock, answers)
-            if plan.is_simulated:
-                took_s = stopwatch_s() - began_s
-                lasted_s = clock.now_ns() / NS_PER_S
-                self._say(f"{lasted_s:.0f} s of virtual time took {took_s:.1f} s")
-            yield Played(
-                plan=plan,
-                paths=paths,
-                result=result,
-                clock=clock,
-                answers=answers,
-                dropped=ready.dropped,
-            )
+            with beside(paths):
+                began_s = stopwatch_s()
+                result = self._play_audited(plan, paths, clock, answers)
+                if plan.is_simulated:
+                    took_s = stopwatch_s() - began_s
+                    lasted_s = clock.now_ns() / NS_PER_S
+                    self._say(f"{lasted_s:.0f} s of virtual time took {took_s:.1f} s")
+                yield Played(
+                    plan=plan,
+                    paths=paths,
+                    result=result,
+                    clock=clock,
+                    answers=answers,
+                    dropped=ready.dropped,
+                )
 
     def _play_audited(
         self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers

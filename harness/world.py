@@ -14,6 +14,7 @@ from cluster.protocol import Hosts
 from cluster.systems.registry import system_of
 from cluster.systems.system import Deployment
 from harness.client_library import client_library
+from harness.java_client import java_client
 from harness.signalled import SignalledEvent
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
@@ -135,9 +136,9 @@ class RealWorld:
         clock: RunClock,
         paths: RunPaths,
     ) -> Clients:
-        """Return worker processes, with the version of the client library that the plan wants."""
-        library = client_library(plan)
-        return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, library=library)
+        """Return worker processes, with the client library that the plan wants."""
+        library, java = client_library(plan), java_client(plan)
+        return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, library=library, java=java)
 
     script = Script
     reader = staticmethod(final_reader)

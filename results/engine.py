@@ -1,5 +1,6 @@
 """The template engine: how values of others are printed on pages and in drawings."""
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -15,8 +16,14 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_LISTED = 24
 
 
+@cache
 def template_engine() -> jinja2.Environment:
-    """Return the engine: what it prints is escaped, printable, and of a bearable length."""
+    """Return the engine of pages and drawings, which keeps each template that it has compiled."""
+    return new_engine()
+
+
+def new_engine() -> jinja2.Environment:
+    """Return an engine: what it prints is escaped, printable, and of a bearable length."""
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

@@ -58,7 +58,8 @@ class Environment:
             name (`jars`).
         system: The broker, as the plan names it: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
-        libraries: Versions by distribution; those that are not installed are left out.
+        libraries: Versions by distribution; those that are not installed are left out. Of Kafka's
+            own client (`kafka-clients`), if the workload's clients are that.
         started_utc: The run's start on the wall clock, `20261121T104500Z`; for people only.
         started_unix_s: The same moment in seconds since 1970, to place lines of brokers' logs.
         clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times of the record.
@@ -119,7 +120,7 @@ def collect_environment(
         brokers=dict(told.brokers),
         system=plan.get("system"),
         hosts=plan.get("hosts"),
-        libraries={name: found for name in LIBRARIES if (found := _version(name))},
+        libraries=_libraries(plan),
         started_utc=utc_now_text(),
         started_unix_s=round(unix_s() - clock.now_ns() / NS_PER_S, 3)
         if started_unix_s is None
@@ -164,6 +165,13 @@ def _plan_values(path: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def _libraries(plan: Mapping[str, str]) -> dict[str, str]:
+    """Return versions by distribution, and that of Kafka's own client where it is the run's."""
+    found = {name: version for name in LIBRARIES if (version := _version(name))}
+    kind, _, version = plan.get("client_kind", "").partition(":")
+    return {**found, "kafka-clients": version} if kind == "java" else found
 
 
 def _version(distribution: str) -> str | None:

@@ -28,6 +28,7 @@ from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
 from results.page.twins import twin_of
+from results.plots.canvas import load as load_plots
 from results.plots.canvas import standalone
 from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
@@ -57,6 +58,13 @@ MAX_ANOMALIES = 60
 MAX_WINDOWS = 400
 """Drawings of what replicas hold; each reads the tables."""
 TIME_LINE = "timeline.html"
+TEMPLATE = "report.html"
+
+
+def load() -> None:
+    """Make ready what each page needs, while there is nothing to draw yet: it takes a second."""
+    template_engine().get_template(TEMPLATE)
+    load_plots()
 
 
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
@@ -141,7 +149,7 @@ def render_report(
         "simulated": found.plan is not None and found.plan.hosts == SIMULATED,
         "troubles": _troubles(tables, found, story),
     }
-    return template_engine().get_template("report.html").render(context)
+    return template_engine().get_template(TEMPLATE).render(context)
 
 
 def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[str, object]:

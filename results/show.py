@@ -15,9 +15,11 @@ from results.page.investigation import Investigation, investigate
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.setting import setting_rows
+from results.phases import phases, whole_s
 from results.print_table import STYLES, print_table, say
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
+from results.record.timings import read_timings
 from results.record.verdict import Verdict
 from results.samples import sample_names
 from results.show_case import print_breach, print_recurrence, print_story_of_witness
@@ -66,6 +68,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
         _print_resting(found.verdict, console)
     _print_faults(found.faults, console)
     _print_figures(tables, found, console)
+    _print_phases(paths, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
         say(console, f"{damaged} is damaged, and was left out", style="yellow")
     page = paths.report if paths.report.exists() else None
@@ -262,6 +265,18 @@ def _print_why(fault: FaultLine, console: Console) -> None:
     if told or fault.waited:
         said = "; ".join([*told, *([fault.waited] if fault.waited else [])])
         say(console, f"{fault.kind} of {fault.target}: {said}", style="dim")
+
+
+def _print_phases(paths: RunPaths, found: Investigation, console: Console) -> None:
+    if found.plan is not None and found.plan.is_simulated:
+        return  # Its seconds are nobody's.
+    timings = read_timings(paths.timings)
+    rows = [(each.name, f"{each.seconds:.1f}") for each in phases(found.milestones, timings)]
+    whole = whole_s(timings)
+    if whole is not None:
+        rows.append(("all", f"{whole:.1f}"))
+    if rows:
+        print_table(console, ("where the time went", "seconds"), rows)
 
 
 def _print_terms(terms: Iterable[str], console: Console) -> None:

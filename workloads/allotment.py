@@ -24,14 +24,19 @@ class Allotment:
         self._numbers = {key: n for n, key in enumerate(plan.topic_partitions, start=1)}
         self._ranges = {key: _Range(worker=worker, workers=workers) for key in self._numbers}
 
-    def send_to(self, key: Key) -> Send:
-        """Return a send to a partition, of values that were never used."""
-        number = self._numbers[key]
-        first, block = self._ranges[key].take(self._count)
+    def send_to(self, key: Key, count: int | None = None) -> Send:
+        """Return a send to a partition, of values that were never used.
+
+        Args:
+            key: The partition.
+            count: How many values; None: as many as the plan says.
+        """
+        number, count = self._numbers[key], count or self._count
+        first, block = self._ranges[key].take(count)
         start = pack_value(number, first)
         return Send(
             key=key,
-            values=np.arange(start, start + self._count, dtype=np.int64),
+            values=np.arange(start, start + count, dtype=np.int64),
             reserved=_packed(number, block),
         )
 

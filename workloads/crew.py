@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
-from results.record.clock import RunClock
+from results.record.clock import NS_PER_S, RunClock
 from results.record.terms import AssignmentKind, F, Outcome, Phase
 from workloads.aside import Aside
 from workloads.graveyard import Graveyard
@@ -27,9 +27,11 @@ from workloads.protocol import (
     Op,
     Poll,
     Reader,
+    Seek,
     Send,
     Sender,
     SendResult,
+    Sought,
     Subscribe,
     Transactor,
     Txn,
@@ -72,6 +74,8 @@ class _Thread:
     starts: dict[Key, int | None] = field(default_factory=dict)
     """The process's assignment, by hand."""
     positions: dict[Key, int] = field(default_factory=dict)
+    unhandled: Batch | None = None
+    """What a member read, and no transaction has handled yet; only where members have one."""
 
 
 class Crew:
@@ -188,6 +192,7 @@ class Crew:
             positions=thread.positions,
             in_flight=self._in_flight,
             transacting=self._transacting,
+            unhandled=0 if thread.unhandled is None else len(thread.unhandled.offsets),
         )
 
     def _carry_out(self, thread: _Thread, op_id: int, op: Op, invoked_ns: int) -> bool:
@@ -202,6 +207,8 @@ class Crew:
                 self._assign(thread, op_id, op)
             case Subscribe():
                 self._subscribe(thread, op_id, op)
+            case Seek():
+                self._seek(thread, op_id, op)
             case Crash():
                 why = "thrown away on purpose"
                 self._end(thread, op_id, F.CRASH, Outcome.INFO, error=why, leave=op.leave)
@@ -232,6 +239,10 @@ class Crew:
             if send.reserved is not None:
                 self._recorder.reserve(send.reserved)
         self._recorder.transacting(op_id, op, transactor.transactional_id)
+        starts = dict(thread.positions)
+        if op.handles and thread.unhandled is not None:
+            self._recorder.transforming(op_id, op, thread.unhandled)
+            starts, thread.unhandled = thread.unhandled.positions, None
         keys = [send.key for send in op.sends]
         self._in_flight.update(keys)
         self._transacting += 1
@@ -242,11 +253,12 @@ class Crew:
             self._recorder.transacted(op_id, op, transactor.transactional_id, result)
             if result.outcome is Outcome.OK:
                 self.taken.update(keys)
-                self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
+                took_ns = self._clock.now_ns() - invoked_ns
+                self.latencies_ns.append(took_ns - round(op.pause_s * NS_PER_S))
             self._settle(thread, result)
-            self._end(thread, op_id, F.TXN, result.outcome, error=result.error)
+            self._end(thread, op_id, F.TXN, _outcome(op, result), error=result.error)
 
-        work = partial(transactor.transact, op, thread.reader, dict(thread.positions))
+        work = partial(transactor.transact, op, thread.reader, starts)
         self._aside.do(work, done)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
@@ -289,10 +301,14 @@ class Crew:
             )
         self._note_group_offsets(thread, op_id)
         thread.positions.update(batch.positions)
-        outcome = Outcome.OK if batch.error is None else Outcome.INFO
-        if batch.error is not None:
+        error = batch.error
+        if thread.member is not None and thread.transactor is not None and batch.spans:
+            thread.unhandled = batch
+            error = error or _taken_meanwhile(batch)
+        outcome = Outcome.OK if error is None else Outcome.INFO
+        if error is not None:
             self._fail_to_read(thread)
-        self._end(thread, op_id, F.POLL, outcome, error=batch.error or batch.commit_error)
+        self._end(thread, op_id, F.POLL, outcome, error=error or batch.commit_error)
 
     def _note_group_offsets(self, thread: _Thread, op_id: int, *, last: bool = False) -> None:
         if thread.member is not None:
@@ -329,6 +345,25 @@ class Crew:
         thread.positions.clear()
         self._attached(thread, op_id, F.SUBSCRIBE, error)
 
+    def _seek(self, thread: _Thread, op_id: int, op: Seek) -> None:
+        assert thread.member is not None, "only who has joined a group seeks"
+        # It may have to ask what the group has committed.
+        work = partial(thread.member.seek, op.back)
+        self._aside.do(work, partial(self._sought, thread, op_id))
+
+    def _sought(self, thread: _Thread, op_id: int, sought: Sought) -> None:
+        self._recorder.assigned(
+            op_id,
+            process=thread.process,
+            at_ns=sought.at_ns,
+            starts=sought.starts,
+            kind=AssignmentKind.SEEK,
+        )
+        self._note_group_offsets(thread, op_id)
+        thread.positions.update(sought.starts)
+        outcome = Outcome.INFO if sought.error else Outcome.OK
+        self._end(thread, op_id, F.SEEK, outcome, error=sought.error)
+
     def _attached(self, thread: _Thread, op_id: int, f: F, error: str | None) -> None:
         thread.assigned = True
         if error:
@@ -359,7 +394,7 @@ class Crew:
         self._graveyard.bury(reader.close if leave else cast("Member", reader).abandon)
         thread.process += self._concurrency
         thread.reader, thread.member = self._clients.reader(thread.process), None
-        thread.assigned = False
+        thread.assigned, thread.unhandled = False, None
 
 
 _F: dict[type[Op], F] = {
@@ -368,8 +403,29 @@ _F: dict[type[Op], F] = {
     Poll: F.POLL,
     Assign: F.ASSIGN,
     Subscribe: F.SUBSCRIBE,
+    Seek: F.SEEK,
     Crash: F.CRASH,
 }
+
+
+def _taken_meanwhile(batch: Batch) -> str | None:
+    """Return why a member must not handle what it read: another one may read it, too."""
+    read = {key for key, _ in batch.spans}
+    taken = {
+        key
+        for each in batch.rebalances
+        if each.kind is AssignmentKind.REBALANCE_REVOKED
+        for key in each.starts
+    }
+    return "a partition that it read was taken from it" if read & taken else None
+
+
+def _outcome(op: Txn, result: TxnResult) -> Outcome:
+    """Return how an op ends: a member that handled in vain is thrown away, which only info does.
+
+    It stands behind what it read, and the next process reads that again.
+    """
+    return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 
 
 def _poll_and_commit(member: Member, op: Poll, op_id: int) -> Batch:

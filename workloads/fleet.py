@@ -141,6 +141,7 @@ class Fleet:
         worker: Starts a worker; it is told where words go. None: as a process.
         library: A folder that comes first on the path of such processes: another version of the
             client library. None: it is our own.
+        java: Starts the JVM of Kafka's own clients; none: the clients are librdkafka's.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class Fleet:
         paths: RunPaths,
         worker: Callable[[WorkerConfig, Path], FleetWorker] | None = None,
         library: Path | None = None,
+        java: Sequence[str] = (),
     ) -> None:
         self._plan = plan
         self._topics = tuple(topics)
@@ -160,6 +162,7 @@ class Fleet:
         self._clock = clock
         self._paths = paths
         self._start = worker or partial(_Worker, library=library)
+        self._java = tuple(java)
         self._workers: list[FleetWorker] = []
 
     def start(self) -> None:
@@ -206,7 +209,9 @@ class Fleet:
         """
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
-        wanted |= {(group, *place) for group in groups(self._plan) for place in places}
+        inputs = {*self._plan.inputs}
+        read = [place for place in places if place[0] in inputs]
+        wanted |= {(group, *place) for group in groups(self._plan) for place in read}
         return frozenset(wanted.difference(*(worker.told.touched() for worker in self._workers)))
 
     def counts(self) -> FleetCounts:
@@ -259,7 +264,13 @@ class Fleet:
             worker=number,
             workers=count,
             parent=os.getpid(),
+            java=self._java and self._with_room(self._java),
         )
+
+    def _with_room(self, java: tuple[str, ...]) -> tuple[str, ...]:
+        """Have a JVM unpack its libraries in the run's folder, where nothing of it is left over."""
+        program, *rest = java
+        return (program, f"-Djava.io.tmpdir={self._paths.root.absolute() / 'workers'}", *rest)
 
     def _abandon(self) -> None:
         for worker in self._workers:

@@ -1,7 +1,8 @@
 """The groups workload: the log workload, and beside it consumers whose partitions a group deals.
 
 Every other thread of a worker belongs to a group; the others send and read as in the log workload.
-Members join, leave and crash, commit what they have read, and are given other partitions.
+Members join, leave and crash, commit what they have read, are given other partitions, and go back
+to read again.
 """
 
 from random import Random
@@ -10,7 +11,7 @@ from results.record.identities import group_of
 from results.record.plan import Plan
 from workloads.log import LogGenerator
 from workloads.pacing import Recurring
-from workloads.protocol import Commit, Crash, Observed, Op, Poll, Subscribe, Workload
+from workloads.protocol import Commit, Crash, Observed, Op, Poll, Seek, Subscribe, Workload
 
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
@@ -19,6 +20,10 @@ COMMIT_SHARE = 0.3
 """Of the polls."""
 SYNC_SHARE = 0.5
 """Of the commits."""
+MEAN_SEEK_S = 3.0
+TO_COMMITTED_SHARE = 0.5
+"""Of the seeks; the others go back by up to `MOST_BACK` records."""
+MOST_BACK = 500
 POLL_LIMIT = 2000
 
 
@@ -39,6 +44,8 @@ class GroupsGenerator:
         others = sum(group_of(thread, plan, workers=workers) is None for thread in threads)
         self._log = LogGenerator(plan, worker=worker, workers=workers, threads=others)
         self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
+        self._seeks = Random(f"{plan.seed}/groups/{worker}/seeks")
+        self._seek = Recurring(self._seeks, mean_s=MEAN_SEEK_S)
 
     def next_op(self, observed: Observed) -> Op:
         """Return the op of a member, or of a process that sends and reads by itself."""
@@ -48,6 +55,9 @@ class GroupsGenerator:
             return Subscribe(topics=self._plan.topic_names)
         if self._crash.due(observed.now_ns):
             return Crash(leave=self._random.random() < LEAVE_SHARE)
+        if self._seek.due(observed.now_ns):
+            to_committed = self._seeks.random() < TO_COMMITTED_SHARE
+            return Seek(back=None if to_committed else self._seeks.randint(1, MOST_BACK))
         return Poll(limit=POLL_LIMIT, commit=self._commit())
 
     def _commit(self) -> Commit:
@@ -59,9 +69,10 @@ class GroupsGenerator:
 WORKLOAD = Workload(
     generator=GroupsGenerator,
     brief="in consumer groups",
-    does="As `log`, plus consumers in groups of four that join, leave, vanish and commit.",
+    does="As `log`, plus consumers in groups of four that join, leave, vanish, commit and seek."
+    " Each group has an assignor of its own, or the consumer protocol (KIP-848).",
     finds="a group that goes on from a wrong position: its commit was forgotten, or nobody made it",
     ops="as `log`, but consumers are members of a group: they subscribe, commit, leave,"
-    " vanish; every assignment and revocation is a row of `assignments`, every commit and"
-    " every question for what is committed one of `commits`",
+    " vanish, seek; every assignment, revocation and seek is a row of `assignments`, every commit"
+    " and every question for what is committed one of `commits`",
 )

@@ -6,12 +6,15 @@ Every process sends and reads.
 from collections.abc import Mapping
 from random import Random
 
+from results.record.loads import Load
 from results.record.plan import Plan
 from workloads.allotment import Allotment
 from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
 from workloads.readers import Readers
 
 SEND_SHARE = 0.5
+HEAVY_SEND_SHARE = 0.75
+"""Under heavy load: a poll takes a moment, and what is read is bounded by what is sent."""
 POLL_LIMIT = 2000
 
 
@@ -34,8 +37,11 @@ class LogGenerator:
             threads = len(range(worker, plan.concurrency, workers))
         # Partitions without a leader must not hold up every process of a paced worker: those that
         # are left go on with the others, and read.
-        self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 4)
-        self._most_sending = threads if plan.rate == 0 else max(1, threads - threads // 4)
+        heavy = plan.load is Load.HEAVY
+        self._send_share = HEAVY_SEND_SHARE if heavy else SEND_SHARE
+        paced, apart = plan.rate > 0 or heavy, 2 if heavy else 4
+        self._most_in_flight = max(1, threads // apart) if paced else threads
+        self._most_sending = max(1, threads - threads // 4) if paced else threads
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         self._readers = Readers(plan, self._random)
 
@@ -43,7 +49,7 @@ class LogGenerator:
         """Return an assign for a new process, else what is due: crash, assign, send or poll."""
         if (due := self._readers.due(observed)) is not None:
             return due
-        send = self._random.random() < SEND_SHARE
+        send = self._random.random() < self._send_share
         return (self._send(observed.in_flight) if send else None) or Poll(limit=POLL_LIMIT)
 
     def _send(self, in_flight: Mapping[Key, int]) -> Send | None:

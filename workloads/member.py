@@ -10,7 +10,7 @@ from typing import Protocol
 
 from results.record.clock import RunClock
 from results.record.terms import AssignmentKind, GroupAct, Outcome
-from workloads.protocol import Batch, GroupOffset, Key, Rebalance
+from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Sought
 
 FETCH_S = 5.0
 """For the answer on what a group has committed; the group misses a member after twice that."""
@@ -82,6 +82,13 @@ class GroupClient(Protocol):
             GroupError: It failed as a whole.
         """
 
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets of partitions that it has been given.
+
+        Raises:
+            GroupError: The client refused, with some of them moved perhaps.
+        """
+
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
 
@@ -111,6 +118,8 @@ class GroupMember:
         self._rebalances: list[Rebalance] = []
         self._told: list[GroupOffset] = []
         self._waiting: dict[tuple[int, Key], GroupOffset] = {}
+        self._positions: dict[Key, int | None] = {}
+        """Of what it has been given; None: it has read nothing of that yet."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Refuse: the group assigns.
@@ -132,6 +141,11 @@ class GroupMember:
         """Return what was fetched, and what the group gave and took meanwhile."""
         batch = self._client.poll(limit, timeout_s)
         rebalances, self._rebalances = self._rebalances, []
+        # What it read of these it may have read before they moved.
+        moved = {key for each in rebalances for key in each.starts}
+        for key, position in batch.positions.items():
+            if key in self._positions and key not in moved:
+                self._positions[key] = position
         return replace(batch, rebalances=rebalances)
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
@@ -149,6 +163,25 @@ class GroupMember:
             return str(refused)
         self.committed(None, answers)
         return next((each.error for each in answers if each.error is not None), None)
+
+    def seek(self, back: int | None) -> Sought:
+        """Read again what the group has not committed, or so many records.
+
+        It asks what is committed as it does at an assignment, so that the record has the answer.
+        """
+        at_ns = self._clock.now_ns()
+        read = {key: stood for key, stood in self._positions.items() if stood is not None}
+        if back is None:
+            told = self._starts([*read], at_ns)
+            starts = {key: min(at, read[key]) for key, at in told.items() if at is not None}
+        else:
+            starts = {key: max(0, stood - back) for key, stood in read.items()}
+        try:
+            self._client.seek(starts)
+        except GroupError as refused:
+            return Sought(starts=starts, at_ns=at_ns, error=str(refused))
+        self._positions.update(starts)
+        return Sought(starts=starts, at_ns=at_ns)
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
         """Return the group's positions, as committed and as told, since this was asked before.
@@ -178,11 +211,14 @@ class GroupMember:
         """Ask what the group has committed of partitions that it gave, and read on from there."""
         asked_ns = self._clock.now_ns()
         starts = self._starts(keys, asked_ns)
+        self._positions.update(dict.fromkeys(keys))
         self._note(AssignmentKind.REBALANCE_ASSIGNED, starts, asked_ns)
         self._client.assign(starts)
 
     def taken(self, keys: Sequence[Key]) -> None:
         """Note what the group took."""
+        for key in keys:
+            self._positions.pop(key, None)
         self._note(AssignmentKind.REBALANCE_REVOKED, dict.fromkeys(keys), self._clock.now_ns())
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
@@ -202,7 +238,7 @@ class GroupMember:
         again by itself, and tells nobody what it heard.
         """
         try:
-            answers = self._client.committed(keys, FETCH_S)
+            answers = self._client.committed(keys, FETCH_S) if keys else []
         except GroupError as refused:
             answers = [Answer(key=key, error=str(refused)) for key in keys]
         told_ns = self._clock.now_ns()

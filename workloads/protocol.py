@@ -82,6 +82,17 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seek:
+    """Read again, as a member of a group, from each partition that it was given and has read.
+
+    Attributes:
+        back: So many records before its position; None: from what its group has committed.
+    """
+
+    back: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
     """Throw the process's consumer away; the op ends as info, and the next process takes over.
 
@@ -110,11 +121,20 @@ class Txn:
         end: How it is meant to end.
         commits_positions: Whether what it read becomes a part of it
             (`send_offsets_to_transaction`).
+        pause_s: How long the client does nothing in the middle, in seconds. The coordinator may
+            abort the transaction meanwhile; the client goes on as if it did not know.
+        pause_after: So many mops come before the pause.
+        handles: Whether it handles what its process, a member of a group, read last: its sends
+            have a value for each of those records, in order, and their positions become a part
+            of it.
     """
 
     mops: Sequence[Send | Poll]
     end: End = End.COMMIT
     commits_positions: bool = False
+    pause_s: float = 0
+    pause_after: int = 1
+    handles: bool = False
 
     @property
     def sends(self) -> list[Send]:
@@ -131,7 +151,7 @@ class Txn:
         return numbers
 
 
-Op = Send | Poll | Assign | Subscribe | Crash | Txn
+Op = Send | Poll | Assign | Subscribe | Seek | Crash | Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +166,7 @@ class Observed:
         positions: The next offset to read, by partition, as far as this thread knows.
         in_flight: Sends of this worker that have not ended, by partition.
         transacting: How many transactions of this worker have not ended.
+        unhandled: How many records the process has read that no transaction has handled.
     """
 
     now_ns: int
@@ -155,6 +176,7 @@ class Observed:
     positions: Mapping[Key, int]
     in_flight: Mapping[Key, int]
     transacting: int = 0
+    unhandled: int = 0
 
 
 class Generator(Protocol):
@@ -260,6 +282,21 @@ class Rebalance:
     kind: AssignmentKind
     starts: Mapping[Key, int | None]
     at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """From where a member reads on after a `Seek`.
+
+    Attributes:
+        starts: Offsets, by partition; none of a partition that it reads on as before.
+        at_ns: When, in nanoseconds since the run's start.
+        error: Why the client did not move, or not in each of them; None if it did.
+    """
+
+    starts: Mapping[Key, int]
+    at_ns: int
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +427,9 @@ class Member(Reader, Protocol):
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
         """Commit positions, and wait for the answer or not; return the error, if there is one."""
+
+    def seek(self, back: int | None) -> Sought:
+        """Read again what the group has not committed, or so many records."""
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
         """Return the group's positions, as committed and as told, since this was asked before.

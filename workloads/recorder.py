@@ -33,8 +33,8 @@ STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
     "assignments", "reservations", "arrivals",
 )  # fmt: skip
-TRANSACTIONS, COMMITS = "transactions", "commits"
-"""A stream more: of whoever writes in transactions, and of whoever has members of groups."""
+TRANSACTIONS, COMMITS, TRANSFORMS = "transactions", "commits", "transforms"
+"""More streams: of a run with transactions, of one with members of groups, and of pipelines."""
 _ROWS_UP_TO = 16
 """Ops with more sends or records than this are recorded as columns."""
 
@@ -206,6 +206,19 @@ class Recorder:
             place = (topic, self._topic_ids[topic], partition)
             for at, value in enumerate(mop.values.tolist(), number):
                 stream.append((op_id, at, *place, value, self._acks, transactional_id, op_id))
+
+    def transforming(self, op_id: int, op: Txn, batch: Batch) -> None:
+        """Record which value a transaction sends for each record that its process has read."""
+        stream = self._streams[TRANSFORMS]
+        results = np.concatenate([send.values for send in op.sends]).tolist()
+        start = 0
+        for (topic, partition), length in batch.spans:
+            place = (topic, self._topic_ids.get(topic), partition)
+            for at in range(start, start + length):
+                offset, value = int(batch.offsets[at]), batch.values[at]
+                known = None if value is None else int(value)
+                stream.append((op_id, *place, offset, known, results[at]))
+            start += length
 
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
         """Record what came of a transaction: each of its sends has its outcome.

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from workloads import groups, log, surge, txn
+from workloads import groups, log, pipeline, surge, txn
 from workloads.protocol import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
     "log": log.WORKLOAD,
     "txn": txn.WORKLOAD,
     "groups": groups.WORKLOAD,
+    "pipeline": pipeline.WORKLOAD,
     "surge": surge.WORKLOAD,
 }

@@ -8,8 +8,10 @@ Readers are those of `log`.
 
 from random import Random
 
+from results.record.loads import Load
 from results.record.plan import Plan
 from workloads.allotment import Allotment
+from workloads.log import HEAVY_SEND_SHARE, SEND_SHARE
 from workloads.pacing import Recurring
 from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
 from workloads.readers import Readers
@@ -18,7 +20,6 @@ MEAN_SURGE_S = 4.0
 """From one surge to the next, on average: shorter than most faults last, and longer than some."""
 SURGE_SHARE = 0.9
 """Of the sends: the others keep all partitions alive."""
-SEND_SHARE = 0.5
 POLL_LIMIT = 2000
 
 
@@ -36,7 +37,10 @@ class SurgeGenerator:
         self._keys = plan.topic_partitions
         threads = len(range(worker, plan.concurrency, workers))
         # A partition without a leader must not hold up every process: those that are left read.
-        self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 2)
+        heavy = plan.load is Load.HEAVY
+        self._send_share = HEAVY_SEND_SHARE if heavy else SEND_SHARE
+        paced = plan.rate > 0 or heavy
+        self._most_in_flight = max(1, threads // 2) if paced else threads
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         self._readers = Readers(plan, self._random)
         self._turn = Recurring(self._random, mean_s=MEAN_SURGE_S)
@@ -48,7 +52,7 @@ class SurgeGenerator:
             return due
         if self._turn.due(observed.now_ns):
             self._crowded = self._random.choice(self._keys)
-        send = self._random.random() < SEND_SHARE
+        send = self._random.random() < self._send_share
         return (self._send(observed) if send else None) or Poll(limit=POLL_LIMIT)
 
     def _send(self, observed: Observed) -> Send | None:

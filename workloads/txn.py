@@ -5,13 +5,15 @@ of transactions. Some threads only watch: they are read_uncommitted, and see wha
 they write nothing, so that what they know goes nowhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from results.record.identities import watches
 from results.record.plan import Plan
-from results.record.terms import Isolation
+from results.record.terms import Isolation, Phase
 from workloads.allotment import Allotment
+from workloads.pacing import Recurring
 from workloads.protocol import End, Key, Observed, Op, Poll, Send, Txn, Workload
 from workloads.readers import Readers
 
@@ -24,6 +26,9 @@ ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
 """Of the transactions that poll."""
+PAUSES = (0.5, 1.7)
+"""How long a transaction pauses at least and at most, in parts of its timeout. Coordinators look
+once a second for those whose time is over."""
 POLL_LIMIT = 2000
 
 
@@ -33,6 +38,48 @@ def isolation_of(thread: int, *, workers: int) -> Isolation:
     return Isolation.READ_UNCOMMITTED if watcher else Isolation.READ_COMMITTED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeds:
+    """What some threads of a pipeline write.
+
+    Attributes:
+        keys: The partitions that they write to.
+        threads: Which threads of the worker they are.
+        allotment: The worker's values.
+    """
+
+    keys: Sequence[Key]
+    threads: Sequence[int]
+    allotment: Allotment
+
+
+class Pauses:
+    """Lets a transaction pause now and then, for shorter or longer than its timeout.
+
+    Args:
+        plan: Its seed and timeout.
+        worker: The worker's number.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int) -> None:
+        # A stream of its own: the other ops of a seed are the same with pauses and without.
+        self._random = Random(f"{plan.seed}/pauses/{worker}")
+        self._timeout_s = plan.transaction_timeout_s
+        # A partition that a paused transaction holds up must not count as unavailable.
+        self._most_s = plan.budgets.unavailable_s / 2
+        self._due = Recurring(self._random, mean_s=self._timeout_s)
+
+    def some(self, txn: Txn, observed: Observed) -> Txn:
+        """Return the transaction, with a pause in it if one is due in the main phase."""
+        if observed.phase is not Phase.MAIN or not self._due.due(observed.now_ns):
+            return txn
+        return replace(
+            txn,
+            pause_s=min(self._most_s, self._timeout_s * self._random.uniform(*PAUSES)),
+            pause_after=self._random.randint(1, len(txn.mops)),
+        )
+
+
 class TxnGenerator:
     """The ops of one worker's processes.
 
@@ -40,19 +87,27 @@ class TxnGenerator:
         plan: Its seed, topics, partitions, concurrency and sends of a micro-operation.
         worker: The worker's number; it decides the random stream and the ranges of values.
         workers: How many workers share the sequences.
+        feeds: None: all of its threads write, to all partitions; else they are some of a pipeline.
     """
 
-    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+    def __init__(
+        self, plan: Plan, *, worker: int, workers: int, feeds: Feeds | None = None
+    ) -> None:
         self._random = Random(f"{plan.seed}/workload/{worker}")
-        self._keys = plan.topic_partitions
+        self._keys = feeds.keys if feeds else plan.topic_partitions
         self._workers = workers
-        threads = range(worker, plan.concurrency, workers)
+        threads = feeds.threads if feeds else range(worker, plan.concurrency, workers)
         writers = sum(not watches(thread, workers=workers) for thread in threads)
         # As in the log workload: a partition without a leader must not hold up every process.
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
-        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        # Transactions of members are counted with those of who feeds them.
+        self._most_at_once += len(range(worker, plan.concurrency, workers)) - len(threads)
+        self._allotment = (
+            feeds.allotment if feeds else Allotment(plan, worker=worker, workers=workers)
+        )
         self._readers = Readers(plan, self._random)
+        self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
         """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
@@ -63,7 +118,10 @@ class TxnGenerator:
             and self._random.random() < TXN_SHARE
             and observed.transacting < self._most_at_once
         )
-        return self._txn(observed.in_flight) if transacts else Poll(limit=POLL_LIMIT)
+        if not transacts:
+            return Poll(limit=POLL_LIMIT)
+        txn = self._txn(observed.in_flight)
+        return self._pauses.some(txn, observed) if self._pauses else txn
 
     def _txn(self, in_flight: Mapping[Key, int]) -> Txn:
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
@@ -88,8 +146,10 @@ WORKLOAD = Workload(
     generator=TxnGenerator,
     brief="in transactions",
     does="Each operation is one transaction of up to four sends and polls over several"
-    " partitions. It commits its positions with `send_offsets_to_transaction`.",
-    finds="aborted records that a reader gets; transactions of which a reader gets only a part;"
+    " partitions. It commits its positions with `send_offsets_to_transaction`. Now and then one"
+    " pauses in the middle, for longer or shorter than its timeout.",
+    finds="aborted records that a reader gets; transactions of which a reader gets only a part,"
+    " as where a client goes on after its transaction timed out;"
     " cycles of reads and writes",
     ops="a transaction: 1 to 4 micro-operations on several partitions, then a commit or a"
     " deliberate abort; offsets of what it read go with it. Its sends have the"

@@ -24,18 +24,17 @@ from pydantic import BaseModel, ConfigDict
 
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
 from results.record.identities import group_of
+from results.record.loads import Load
 from results.record.plan import Plan
-from results.record.terms import Phase
+from results.record.terms import Isolation, Phase
 from results.record.topics import CreatedTopic
-from workloads.clients.consumer import ProcessConsumer
-from workloads.clients.member import GroupConsumer
-from workloads.clients.producer import SharedProducer, UnreachableError
-from workloads.clients.transactions import TransactionalProducer
+from workloads.clients.kinds import LIBRDKAFKA, Kind, java
+from workloads.clients.producer import UnreachableError
 from workloads.crew import Clients, Crew
 from workloads.member import GroupMember
 from workloads.pacing import Arrivals
-from workloads.protocol import Reader
-from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
+from workloads.protocol import LoneSender, Reader
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 from workloads.registry import WORKLOADS
 from workloads.txn import isolation_of
 
@@ -46,6 +45,8 @@ _TICK_S = 0.02
 """The longest wait for reports: how late a command or a flush may be."""
 _SHORTEST_WAIT_S = 0.002
 """librdkafka counts milliseconds: a shorter wait would be none, and the loop would spin."""
+_HEAVY_PAUSE_S = 0.004
+"""Under heavy load, from ops to ops: so long readers gather records, and writers full batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
 """Objects more than there were: some fifty polls of messages at once."""
@@ -65,6 +66,7 @@ class WorkerConfig(BaseModel):
         worker: This one's number.
         workers: How many there are.
         parent: The pid of the controller.
+        java: Starts the JVM of Kafka's own clients; none: the clients are librdkafka's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,6 +79,7 @@ class WorkerConfig(BaseModel):
     worker: int
     workers: int
     parent: int
+    java: tuple[str, ...] = ()
 
 
 class Order(Enum):
@@ -181,6 +184,7 @@ class Worker:
             recorder=self._recorder,
             clock=self._clock,
         )
+        self._heavy = plan.load is Load.HEAVY
         self._phase, self._phases = Phase.WARMUP, 0
         self._flush_at_s = self._status_at_s = 0.0
 
@@ -207,8 +211,15 @@ class Worker:
                 self._phases += 1
                 self._crew.taken.clear()
                 self._crew.read.clear()
-            self._crew.serve(self._pause_s(busy=self._start_ops()))
+            self._serve(self._pause_s(busy=self._start_ops()))
             self._housekeep()
+
+    def _serve(self, pause_s: float) -> None:
+        """Wait for reports; under heavy load, when some come at any time, for as many as come."""
+        until_ns = self._clock.now_ns() + round(pause_s * NS_PER_S)
+        self._crew.serve(pause_s)
+        while self._heavy and (left_ns := until_ns - self._clock.now_ns()) > 0:
+            self._crew.serve(left_ns / NS_PER_S)
 
     def _start_ops(self) -> bool:
         """Hand waiting arrivals to free processes; tell whether that did anything."""
@@ -221,6 +232,8 @@ class Worker:
         return busy
 
     def _pause_s(self, *, busy: bool) -> float:
+        if self._heavy and self._crew.free:
+            return _HEAVY_PAUSE_S
         if self._config.plan.rate == 0:
             return 0 if busy and self._crew.free else _SHORTEST_WAIT_S
         until_next_s = (self._arrivals.next_ns() - self._clock.now_ns()) / NS_PER_S
@@ -266,50 +279,50 @@ class Worker:
 
 
 def _streams(plan: Plan) -> tuple[str, ...]:
-    if plan.transactional:
-        return *STREAMS, TRANSACTIONS
-    return (*STREAMS, COMMITS) if plan.workload == "groups" else STREAMS
+    more = {
+        TRANSACTIONS: plan.transactional,
+        COMMITS: plan.is_grouped,
+        TRANSFORMS: plan.workload == "pipeline",
+    }
+    return (*STREAMS, *(name for name, has in more.items() if has))
 
 
 def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     plan, bootstrap = config.plan, config.bootstrap
-    first = SharedProducer(plan, bootstrap=bootstrap, worker=config.worker)
+    kind = java(config.java) if config.java else LIBRDKAFKA
+    first = kind.sender(plan, bootstrap=bootstrap, worker=config.worker)
     for topic in config.topics:
         first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
     if plan.transactional:
         first.close()
         return Clients(
-            reader=lambda process: _transactional_reader(config, process),
-            transactor=lambda thread: TransactionalProducer(
-                plan, bootstrap=bootstrap, thread=thread
-            ),
+            reader=lambda process: _reader(kind, config, process, clock),
+            transactor=lambda thread: kind.transactor(plan, bootstrap=bootstrap, thread=thread),
         )
     made = [first]
 
-    def sender() -> SharedProducer:
-        return made.pop() if made else SharedProducer(
+    def sender() -> LoneSender:
+        return made.pop() if made else kind.sender(
             plan, bootstrap=bootstrap, worker=config.worker
         )  # fmt: skip
 
-    return Clients(sender=sender, reader=lambda process: _reader(config, process, clock))
+    return Clients(sender=sender, reader=lambda process: _reader(kind, config, process, clock))
 
 
-def _transactional_reader(config: WorkerConfig, process: int) -> ProcessConsumer:
-    plan = config.plan
-    return ProcessConsumer(
-        plan,
-        bootstrap=config.bootstrap,
-        client_id=f"process-{process}",
-        isolation=isolation_of(process % plan.concurrency, workers=config.workers),
-    )
-
-
-def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
+def _reader(kind: Kind, config: WorkerConfig, process: int, clock: RunClock) -> Reader:
     plan, client_id = config.plan, f"process-{process}"
-    group = group_of(process % plan.concurrency, plan, workers=config.workers)
+    thread = process % plan.concurrency
+    isolation = Isolation.READ_UNCOMMITTED
+    if plan.transactional:
+        isolation = isolation_of(thread, workers=config.workers)
+    group = group_of(thread, plan, workers=config.workers)
     if group is None:
-        return ProcessConsumer(plan, bootstrap=config.bootstrap, client_id=client_id)
-    client = GroupConsumer(plan, bootstrap=config.bootstrap, client_id=client_id, group=group)
+        return kind.reader(
+            plan, bootstrap=config.bootstrap, client_id=client_id, isolation=isolation
+        )
+    client = kind.member(
+        plan, bootstrap=config.bootstrap, client_id=client_id, group=group, isolation=isolation
+    )
     return GroupMember(client, group=group, clock=clock)
 
 

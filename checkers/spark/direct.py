@@ -138,6 +138,14 @@ def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
         pa.default_memory_pool().release_unused()
 
 
+def load_directly(session: SparkSession, cores: int) -> None:
+    """Have a task on each core import this module, and with it what judges.
+
+    Later tasks find their processes there: Spark keeps them (`spark.python.worker.reuse`).
+    """
+    _in_tasks(session, range(cores), lambda core: iter((core,)))
+
+
 def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
     """Return what a piece of work gives for each share, in their order; a task does one."""
     return _in_tasks(session, shares, lambda share: iter((do(share),)))

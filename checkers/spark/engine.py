@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from checkers.engine import EngineError, in_turn
 from checkers.examine import Piece
 from checkers.facts import RunFacts
-from checkers.spark.direct import compact_directly, examine_directly, spread_directly
+from checkers.spark.direct import compact_directly, examine_directly, load_directly, spread_directly
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
 from checkers.spark.session import cores, failure, spark_session
@@ -38,15 +38,22 @@ R = TypeVar("R")
 
 
 @contextmanager
-def spark_engine(master: str | None) -> Iterator["SparkEngine"]:
+def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEngine"]:
     """Start Spark, and give the engine that uses it.
+
+    Args:
+        master: As `spark_session` takes it.
+        warm: Whether tasks of this machine have imported what they need.
 
     Raises:
         EngineError: Spark did not start, or a job of it failed.
     """
     with spark_session(master) as session, TemporaryDirectory(prefix="logquake-") as scratch:
         try:
-            yield SparkEngine(session, Path(scratch))
+            engine = SparkEngine(session, Path(scratch))
+            if warm:
+                engine.warm()
+            yield engine
         except (PySparkException, Py4JError) as failed:
             raise EngineError(failure(failed)) from failed
 
@@ -67,6 +74,11 @@ class SparkEngine:
         self._homes: dict[Path, str] = {}
         self._cores = cores(session.conf.get("spark.master", "") or "")
         self.here = self._cores is not None
+
+    def warm(self) -> None:
+        """Start the tasks' processes of this machine; nothing on a cluster."""
+        if self._cores is not None:
+            load_directly(self._session, self._cores)
 
     def find(self, pattern: str) -> list[Path]:
         """Return copies of the runs that a URI means, ready to be judged.

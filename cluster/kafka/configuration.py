@@ -68,6 +68,13 @@ _SMALL_MACHINE = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
+_SECOND_SCALE_SINCE_4 = {
+    # Of the consumer protocol (KIP-848): what clients say of classic groups, brokers say here.
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "2000",  # Also a client's patience for the answer.
+}
 _SMALL_MACHINE_SINCE_4 = {"share.coordinator.state.topic.num.partitions": "2"}
 
 
@@ -119,7 +126,8 @@ def _second_scale(plan: Plan) -> dict[str, str]:
     if plan.mode is Mode.ZOOKEEPER:
         of_mode = _SECOND_SCALE_OF_ZOOKEEPER
     newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}
-    return {**_SECOND_SCALE, **newer, **of_mode}
+    newest = _SECOND_SCALE_SINCE_4 if plan.version_numbers >= (4,) else {}
+    return {**_SECOND_SCALE, **newer, **newest, **of_mode}
 
 
 def _identity_in_zookeeper(

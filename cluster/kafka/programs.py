@@ -15,7 +15,6 @@ from cluster.kafka.storage import format_storage, java_argv
 from cluster.kafka.versions import LAST_WITH_LOG4J1
 from cluster.nodes import node_id
 from cluster.protocol import Endpoint, unwritable
-from cluster.reference.process.formatting import format_log_dirs
 from results.record.declared import Sight
 from results.record.plan import Plan
 
@@ -196,6 +195,10 @@ class ReferencePrograms:
 
     def format(self, seats: Sequence[Seat]) -> None:
         """Write `meta.properties` into each data folder."""
+        from cluster.reference.process.formatting import (  # noqa: PLC0415 - Kafka needs none of it
+            format_log_dirs,
+        )
+
         try:
             format_log_dirs({node_id(seat.node): seat.data for seat in seats})
         except OSError as error:

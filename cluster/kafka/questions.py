@@ -156,6 +156,8 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
         max_wait=i32Timedelta.parse(timedelta()),
         min_bytes=i32(0),
         max_bytes=i32(1),
+        # Before 2.3 only the answer to a read_committed consumer has the last stable offset.
+        isolation_level=i8(1),
         topics=topics,
         forgotten_topics_data=(),
     )

@@ -173,7 +173,7 @@ class CommandSystem:
                 " out"
             )
         needed = {
-            Lack.GROUPS: plan.workload == "groups",
+            Lack.GROUPS: plan.is_grouped,
             Lack.TRANSACTIONS: plan.transactional,
             Lack.IDEMPOTENCE: plan.idempotent,
         }

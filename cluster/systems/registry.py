@@ -1,23 +1,48 @@
-"""The systems: one line each."""
+"""The systems: one function each, which imports its system when a plan names it.
+
+A run of one system waits for the modules of no other one.
+"""
+# ruff: noqa: PLC0415 - that is what the functions are for
 
 from collections.abc import Callable, Mapping, Sequence
 
 from cluster.kafka.fetch import cached_versions
 from cluster.logs import KafkaLogs
 from cluster.protocol import Logs, UserError
-from cluster.systems.attached.system import AttachedSystem
-from cluster.systems.command import CommandSystem
-from cluster.systems.kafka import KafkaSystem
-from cluster.systems.reference import ReferenceSystem
 from cluster.systems.system import System
 from results.record.plan import Plan
 from results.record.systems import SystemKind
 
+
+def _kafka(plan: Plan) -> System:
+    from cluster.systems.kafka import KafkaSystem
+
+    return KafkaSystem(plan)
+
+
+def _reference(plan: Plan) -> System:
+    from cluster.systems.reference import ReferenceSystem
+
+    return ReferenceSystem(plan)
+
+
+def _attached(plan: Plan) -> System:
+    from cluster.systems.attached.system import AttachedSystem
+
+    return AttachedSystem(plan)
+
+
+def _command(plan: Plan) -> System:
+    from cluster.systems.command import CommandSystem
+
+    return CommandSystem(plan)
+
+
 SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
-    SystemKind.KAFKA: KafkaSystem,
-    SystemKind.REFERENCE: ReferenceSystem,
-    SystemKind.ATTACHED: AttachedSystem,
-    SystemKind.COMMAND: CommandSystem,
+    SystemKind.KAFKA: _kafka,
+    SystemKind.REFERENCE: _reference,
+    SystemKind.ATTACHED: _attached,
+    SystemKind.COMMAND: _command,
 }
 LOGS: Logs = KafkaLogs()
 """How files are read of runs whose system is not at hand: so far all write the same."""

@@ -51,8 +51,8 @@ from results.store import Store
 from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
-CLIENT = "client_version"
-"""The key of a plan."""
+CLIENT, KIND = "client_version", "client_kind"
+"""Keys of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +177,13 @@ class _Player:
     metavar="VERSION",
     help="Play it with this version of librdkafka: is it the broker's doing, or the client's?",
 )
+@click.option(
+    "--client-kind",
+    default=None,
+    metavar="KIND",
+    help="Play it with Kafka's own client (java, java:VERSION), or with librdkafka: is it the"
+    " broker's doing, or the client's?",
+)
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
 @click.option(
     "--bisect",
@@ -205,6 +212,7 @@ def repro(  # noqa: PLR0913 - the options of a command
     image: str | None,
     clients: str | None,
     client_version: str | None,
+    client_kind: str | None,
     fresh_seeds: bool,
     bisect: bool,
     page: Path | None,
@@ -225,10 +233,9 @@ def repro(  # noqa: PLR0913 - the options of a command
         raise click.UsageError("--bisect plays on one --system")
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"--page {page}: there is no folder {page.parent}; make it first")
+    said |= {CLIENT: client_version, KIND: client_kind}
     asked = [
-        _asked_for(
-            name, given, {**said, CLIENT: client_version}, system=system, store=store, bisect=bisect
-        )
+        _asked_for(name, given, said, system=system, store=store, bisect=bisect)
         for system in systems or (None,)
     ]
     console = Console(stderr=as_json)
@@ -371,17 +378,17 @@ def _asked_for(
         wanted = replace(
             wanted, title=f"{wanted.title} (as on {stored.system}; played on {plan.system})"
         )
-    again = {key: value for key, value in said.items() if key != CLIENT}
+    again = {key: value for key, value in said.items() if key not in {CLIENT, KIND}}
     plan = said_again(plan, {**again, "system": system}, run_id=paths.run_id)
-    if version := said.get(CLIENT):
-        values = plan.model_dump(mode="json", exclude_none=True)
-        plan = plan_from({**values, CLIENT: version})
-        wanted = replace(wanted, title=f"{wanted.title} (played with librdkafka {version})")
+    if played := _with_clients(plan, said):
+        plan, clients = played
+        wanted = replace(wanted, title=f"{wanted.title} (played with {clients})")
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
     # What was built in a folder of the user's may be another Kafka by now.
     same = mine and plan.system == stored.system and not plan.named.is_yours
     same &= plan.client_version == stored.client_version
+    same &= plan.client_kind == stored.client_kind
     return _Asked(
         plan=plan,
         wanted=wanted,
@@ -390,6 +397,20 @@ def _asked_for(
         notes=notes,
         as_before=as_before,
     )
+
+
+def _with_clients(plan: Plan, said: Mapping[str, str | None]) -> tuple[Plan, str] | None:
+    """Return a plan with the clients that the user said, and their name; None: as it has them."""
+    version, kind = said.get(CLIENT), said.get(KIND)
+    if not version and not kind:
+        return None
+    values = plan.model_dump(mode="json", exclude={CLIENT, KIND}, exclude_none=True)
+    told = {CLIENT: version, KIND: kind}
+    played = plan_from({**values, **{key: value for key, value in told.items() if value}})
+    if played.wants_java:
+        _, _, version = str(kind).partition(":")
+        return played, f"Kafka's Java client {version}".rstrip()
+    return played, f"librdkafka {version or ''}".rstrip()
 
 
 def _scenario_asked_for(
@@ -406,7 +427,7 @@ def _scenario_asked_for(
         )
     if any(said.values()):
         raise click.UsageError(
-            "--hosts, --image, --clients and --client-version are a stored run's"
+            "--hosts, --image, --clients, --client-version and --client-kind are a stored run's"
         )
     values = story_values(scenario_named(name), given, system=system)
     plan = completed_plan(values, {}, broker={}, client={})

@@ -10,10 +10,11 @@ import click
 from rich.console import Console
 
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
-from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
+from harness.timing import process_began_s
+from results.record.loads import Load
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.systems import MODES
 from results.record.terms import Judge
@@ -79,6 +80,12 @@ _OPTIONS = (
     _Option(flag="--warmup", key="warmup_s", kind=float, help="Seconds without faults before."),
     _Option(flag="--time-limit", key="time_limit_s", kind=float, help="Seconds with faults."),
     _Option(
+        flag="--load",
+        key="load",
+        kind=click.Choice([load.value for load in Load]),
+        help="How hard clients work; heavy: as much as brokers take, in full batches.",
+    ),
+    _Option(
         flag="--rate",
         key="rate",
         kind=float,
@@ -103,6 +110,18 @@ _OPTIONS = (
         key="client_version",
         kind=str,
         help="Version of librdkafka that clients use, from 2.0.2 on (default: Logquake's own).",
+    ),
+    _Option(
+        flag="--client-kind",
+        key="client_kind",
+        kind=str,
+        help="java: clients are Kafka's own (java:VERSION: of that version); default: librdkafka.",
+    ),
+    _Option(
+        flag="--group-protocol",
+        key="group_protocol",
+        kind=click.Choice(["mixed", "classic", "consumer"]),
+        help="Protocol of consumer groups (default: each group in its own way).",
     ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
@@ -174,9 +193,12 @@ def run(  # noqa: PLR0913 - the options of a command
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
     if dry_run:
+        from harness.dry_run import describe  # noqa: PLC0415 - it needs the checks, a run does not
+
         describe(plan, console, keep=keep)
         return 0
-    verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
+    session = Session(plan, store, console, keep=keep, began_s=process_began_s())
+    verdict = session.run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]

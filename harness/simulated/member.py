@@ -141,6 +141,11 @@ class SimulatedGroupClient:
         self._want(Wish(what=what, ended=hear))
         return []
 
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets; what was fetched before is dropped."""
+        self._machine.reader.drop(starts)
+        self._machine.reader.add(starts)
+
     def membership(self) -> object:
         """Transactions are not simulated."""
         raise AssertionError("no transaction is simulated")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from checkers.engine import Engine as Worker
 from checkers.errors import EngineError
+from checkers.packing import pack_streams
 from checkers.run import judge_with, started
 from cluster.protocol import UserError
 from harness.judgement import choose_engine
@@ -78,6 +79,7 @@ class Bench:
             verdicts = dict(zip(left, judge_with(self.worker, left), strict=True))
             for root in ours:
                 _conclude(RunPaths(root), verdicts.get(root))
+                pack_streams(RunPaths(root))
 
     def _locked(self, root: Path, locks: ExitStack) -> bool:
         """Lock a run, unless somebody else holds it; who holds it for too long is told."""

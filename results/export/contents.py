@@ -20,7 +20,8 @@ MANIFEST = "bundle.json"
 """The first member of each bundle; in the folder of a run it tells that the run came in one."""
 TEXTS = frozenset({
     "plan.toml", "environment.json", "milestones.jsonl", "topics.json", "steps.jsonl",
-    "scenario.json", "night.json", "system.json", "verdict.json",
+    "scenario.json", "night.json", "system.json", "timings.json",
+    "verdict.json",
 })  # fmt: skip
 _TABLE = re.compile(r"(record|statistics)/[a-z_]+\.parquet|record/ingest\.json")
 _STREAM = re.compile(r"record/live/[A-Za-z0-9_.-]+\.arrows")

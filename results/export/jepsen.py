@@ -9,7 +9,8 @@ What Jepsen's form cannot say is lost: an op has one outcome for all that it sen
 with `acks=0` has ended ok though nobody acknowledged it; and there is nothing of brokers, replicas
 and faults in it. Left out are records whose value is not ours, or whose topic was deleted
 meanwhile, and, where there are transactions, what readers of uncommitted records were given: to
-Jepsen every reader is one of committed ones.
+Jepsen every reader is one of committed ones. A seek becomes an assignment of all other keys, by
+which Jepsen forgets where the process stood in those that it moved.
 """
 
 import gzip
@@ -34,7 +35,7 @@ Entry = dict[str, Any]
 JSON_SUFFIXES = (".jsonl", ".json")
 _GZIP = ".gz"
 _INVOKE = "invoke"
-_MOVES = (F.ASSIGN.value, F.SUBSCRIBE.value)
+_MOVES = (F.ASSIGN.value, F.SUBSCRIBE.value, F.SEEK.value)
 _REBALANCES = (AssignmentKind.REBALANCE_ASSIGNED.value, AssignmentKind.REBALANCE_REVOKED.value)
 _AT_ONCE = 1 << 14
 _PARTED = (F.SEND.value, F.POLL.value, F.TXN.value)
@@ -134,10 +135,15 @@ class _Ops:
     polls: _Messages
     moved: Mapping[int, Sequence[str]]
     rebalanced: Mapping[int, Sequence[str]]
+    keys: Sequence[str]
+    """Of all of them."""
 
     def value(self, op: int, *, ended: bool) -> object:
         """Return what an op's entry has as its value."""
         f = self.f[op]
+        if f == F.SEEK:
+            moved = {*self.moved.get(int(self.op_id[op]), ())}
+            return [each for each in self.keys if each not in moved]
         if f in _MOVES:
             return list(self.moved.get(int(self.op_id[op]), ()))
         if f not in _PARTED:
@@ -173,7 +179,7 @@ def entries(paths: RunPaths) -> Iterator[Entry]:
             "time": int((ops.complete_ns if ended else ops.invoke_ns)[op]),
             "process": int(ops.process[op]),
             "type": ops.outcome[op] if ended else _INVOKE,
-            "f": ops.f[op],
+            "f": F.ASSIGN.value if ops.f[op] == F.SEEK else ops.f[op],
             "value": ops.value(op, ended=ended),
             "op_id": int(ops.op_id[op]),
         }
@@ -227,6 +233,7 @@ def _load(paths: RunPaths) -> _Ops:
         polls=_messages(paths, "polls", op_id, keys, committed=_has_transactions(paths)),
         moved=moved,
         rebalanced=rebalanced,
+        keys=keys.names,
     )
 
 

@@ -94,6 +94,8 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
     parts += [f"idempotence={plan['idempotence']}"] if "idempotence" in plan else []
     if "workload" in plan:
         parts.insert(0, f"workload {plan['workload']}")
+    if plan.get("workload") == "groups" and "group_protocol" in plan:
+        parts.append(f"group protocol {plan['group_protocol']}")
     if "rate" in plan and plan.get("workload") != "script":
         parts.append(f"{_many(plan['rate'], 'operation')} a second")
     if "concurrency" in plan and plan.get("workload") != "script":
@@ -131,5 +133,6 @@ def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
     simulated = plan.get("hosts") == SIMULATED  # Its clients are our own.
     if isinstance(libraries, Mapping) and "confluent-kafka" in libraries and not simulated:
         version = plan.get("client_version") or libraries["confluent-kafka"]
-        yield "client library", f"confluent-kafka {version}"
+        java = libraries.get("kafka-clients")
+        yield "client library", f"kafka-clients {java}" if java else f"confluent-kafka {version}"
     yield from _told(environment, "started_utc", "started (UTC)")

@@ -36,6 +36,11 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
+def load() -> None:
+    """Import the library and its fonts now, while there is nothing to draw yet."""
+    new_axes("", faults=())
+
+
 def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axes"]:
     """Return an empty plot over seconds, with the time of each confirmed fault shaded."""
     import matplotlib as mpl  # noqa: PLC0415 - half a second, which only who draws should wait

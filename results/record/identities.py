@@ -18,9 +18,12 @@ def watches(thread: int, *, workers: int) -> bool:
 
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     """Return the group of a thread's processes, None if it has none."""
-    if (thread // workers) % 2 == 0 and plan.workload == "groups":
-        return f"{plan.prefix or ''}{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
-    return None
+    pipeline = plan.workload == "pipeline"
+    if not plan.is_grouped or (thread // workers) % (MEMBERS if pipeline else 2):
+        return None
+    # A pipeline has one group, of each fourth thread: each input takes effect once.
+    number = 0 if pipeline else thread // workers // 2 * workers // MEMBERS
+    return f"{plan.prefix or ''}{plan.name}-{number}"
 
 
 def transactional_id(thread: int, plan: Plan) -> str:

@@ -116,6 +116,11 @@ class RunPaths:
         return self.root / "verdict.json"
 
     @property
+    def timings(self) -> Path:
+        """When its command began, judged it and drew its page; absent where no command did."""
+        return self.root / "timings.json"
+
+    @property
     def report(self) -> Path:
         """The verdict, for people."""
         return self.root / "report.html"

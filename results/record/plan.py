@@ -4,17 +4,24 @@ A plan comes from a TOML file, from the command line, or from both; it is valida
 whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
 """
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from results.record.hidden import is_secret
-from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFault, ScenarioPlan
+from results.record.group_ways import GroupProtocol, protocol_refusal
+from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
+from results.record.plan_parts import (
+    CLIENT_KINDS,
+    Budgets,
+    Minimums,
+    Part,
+    PlannedFault,
+    ScenarioPlan,
+)
+from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
 from results.record.systems import (
     FIRST_KRAFT,
@@ -26,7 +33,7 @@ from results.record.systems import (
     system_named,
 )
 from results.record.terms import Judge, Mode
-from results.record.tuning import number_of
+from results.record.tuning import PATIENCE, number_of
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -42,6 +49,8 @@ class PlanError(ValueError):
 
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
+FIRST_FENCING = (2, 5)
+"""From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 MARKERS_S = 10.0
 """Time to write the markers of a transaction that was aborted, on a machine that is busy."""
@@ -54,18 +63,6 @@ ATTACHED = "attached"
 """Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka whose rules other systems follow, where what is asked depends on a version."""
-
-
-DEFAULTS: Mapping[str, Mapping[str, object]] = {"txn": {"rate": 100}}
-"""Where a workload's defaults are others than the plan's: a transaction costs many a send."""
-_WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
-_NAMED_OTHERWISE = frozenset({"log", "script"})
-_PATIENCE = (
-    "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
-    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
-)  # fmt: skip
-"""So long others wait until they take somebody for gone."""
-"""Workloads whose runs are not named after them."""
 
 
 class Plan(Part):
@@ -99,13 +96,15 @@ class Plan(Part):
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: str = Field(default="log", pattern=_WORKLOAD)
+    workload: str = Field(default="log", pattern=WORKLOAD)
     """One of `workloads.registry`, which is asked before a run; `script`: what a scenario's steps
     send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
     time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
+    load: Load = Load.LIGHT
+    """Decides what is not set of how often, how much and by how many is sent."""
     rate: float = Field(default=500, ge=0)
     """Operations a second offered, all processes together; 0: as fast as they can. With txn, 100 by
     default."""
@@ -120,6 +119,10 @@ class Plan(Part):
     """None: the client's default (without limit, until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
     """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
+    client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
+    """`java`, `java:VERSION`: the workload's clients are Kafka's own; None, `librdkafka`: its."""
+    group_protocol: GroupProtocol = "mixed"
+    """Of members of groups. mixed: each group in its own way, the consumer protocol where it is."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """mixed: another one for each worker."""
@@ -159,13 +162,7 @@ class Plan(Part):
     @model_validator(mode="before")
     @classmethod
     def _of_the_workload(cls, values: object) -> object:
-        if not isinstance(values, dict):
-            return values
-        workload = values.get("workload", "log")
-        named = isinstance(workload, str) and re.fullmatch(_WORKLOAD, workload)
-        if not named or workload in _NAMED_OTHERWISE:
-            return values
-        return {"name": workload, **DEFAULTS.get(workload, {}), **values}
+        return with_defaults(values)
 
     @field_validator("nemesis", mode="before")
     @classmethod
@@ -214,7 +211,9 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._hosts_refusal() or self._workload_refusal() or self._stop_refusal():
+        refusals = (self._hosts_refusal, self._workload_refusal, self._stop_refusal,
+                    self._clients_refusal)  # fmt: skip
+        if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -248,13 +247,35 @@ class Plan(Part):
             )
         return None
 
+    def _clients_refusal(self) -> str | None:
+        """Return why there are no such clients, None if there are."""
+        if self.wants_java and self.client_version is not None:
+            return (
+                f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
+                " it is named as in java:4.3.1"
+            )
+        return None
+
     def _workload_refusal(self) -> str | None:
         """Return why these clients cannot do what the workload asks for, None if they can."""
-        if self.workload == "groups" and self.concurrency <= self.workers:
+        members = {"groups": self.workers + 1, "pipeline": 2 * self.workers}
+        if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
-                f" members of groups, and nobody would send: more than {self.workers} are needed"
+                f" members of groups, and nobody would send: {needed} are needed at least"
             )
+        if self.workload == "pipeline" and not self.inputs:
+            return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
+        if self.workload == "pipeline" and self.is_kafka and self.version_numbers < FIRST_FENCING:
+            return (
+                "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
+                " replaced could still commit positions (KIP-447)"
+            )
+        if self.is_grouped and (refusal := protocol_refusal(self)):
+            return refusal
+        scripted, simulated = self.scenario is not None, self.is_simulated
+        if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
+            return refusal
         return self._transactions_refusal() if self.transactional else None
 
     def _transactions_refusal(self) -> str | None:
@@ -289,9 +310,24 @@ class Plan(Part):
     @property
     def transactional(self) -> bool:
         """Whether clients write in transactions: each op of the workload, or a story's."""
-        return self.workload == "txn" or (
+        return self.workload in {"txn", "pipeline"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether some clients are members of groups."""
+        return self.workload in {"groups", "pipeline"}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The topics that members of groups read: of a pipeline all but the last."""
+        return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
+
+    @property
+    def wants_java(self) -> bool:
+        """Whether the workload's clients are Kafka's own."""
+        return (self.client_kind or "").startswith("java")
 
     @property
     def hanging_after_s(self) -> float:
@@ -402,7 +438,7 @@ class Plan(Part):
     def takeover_s(self) -> float:
         """How long others may take to replace who is down, with the patience that is asked for."""
         told = (max(number_of(each.get(name, "")) or 0 for each in self.settings)
-                for name in _PATIENCE)  # fmt: skip
+                for name in PATIENCE)  # fmt: skip
         return self.budgets.election_s + sum(told) / 1000
 
     @property
@@ -436,7 +472,7 @@ def plan_from(values: dict[str, object]) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as invalid:
-        raise PlanError(_sentence(invalid)) from invalid
+        raise PlanError(refusal_of(invalid, Plan)) from invalid
 
 
 def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
@@ -462,36 +498,3 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 def dump_plan(plan: Plan) -> str:
     """Return the plan as TOML, defaults and seed included."""
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
-
-
-def _sentence(invalid: ValidationError) -> str:
-    first = invalid.errors(include_url=False)[0]
-    *tables, name = map(str, first["loc"] or ("",))
-    key, where = ".".join((*tables, name)), ""
-    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
-        key, where = name, f" in [[{tables[0]}]] number {at + 1}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, _keys_of(tables), n=1)
-        meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
-        unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
-        return f"{unknown}{meant} (see: logquake init)"
-    if first["type"] == "missing":
-        return f"the plan's {key}{where} is missing (see: logquake init)"
-    if where:
-        key = f"{key}{where}"
-    if key in FORMS:
-        return f"the plan's {key} cannot be {first['input']!r}: {FORMS[key]}"
-    if not key:
-        return f"the plan cannot be run: {message}"
-    if is_secret(name):
-        return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
-    return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys_of(tables: Sequence[str]) -> list[str]:
-    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
-    parts: dict[tuple[str, ...], type[Part]] = {
-        (): Plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
-    }  # fmt: skip
-    return list(parts.get(tuple(tables), PlannedFault).model_fields)

@@ -12,8 +12,11 @@ FORMS = {
     "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
     "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
     " or a digit first",
+    "client_kind": "it is java, or java:VERSION (java:4.3.1); or librdkafka, the default",
 }
 """What some keys of a plan take, by key."""
+CLIENT_KINDS = r"^librdkafka$|^java(:\d{1,4}(\.\d{1,4}){2,3})?$"
+"""As `--client-kind` takes them."""
 
 
 class Part(BaseModel):

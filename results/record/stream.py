@@ -16,9 +16,10 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from results.record.flatbuffer import body_size
+from results.record.packed import is_packed, pack, unpacked, unpacked_bytes
 from results.record.reading import open_file
 from results.record.runtime import runtime
-from results.record.tables import LIVE
+from results.record.tables import LIVE, is_of
 
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
@@ -27,6 +28,9 @@ MAX_MESSAGE_BYTES = 256 << 20
 _LEAST_BYTES = 8
 """Of a message: its mark and its length."""
 _MARK = b"\xff\xff\xff\xff"
+_END_MARK = _MARK + bytes(4)
+_LEAST_PACKED_BYTES = 1 << 13
+"""A smaller stream is hardly smaller when it is packed."""
 _ROWS_A_WRITE = 1000
 """Where a run repeats: a write takes as long as hundreds of its rows."""
 
@@ -132,10 +136,69 @@ def root_of(stream: Path) -> Path:
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the whole batches of a live stream; stop at the first that is incomplete or broken."""
-    with suppress(OSError, pa.ArrowException), open_file(path, root=root_of(path)) as file:
-        for _, batch in messages(file, table_of(path)):
+    with suppress(OSError, ValueError, pa.ArrowException):
+        for _, batch in stream_parts(path):
             if batch is not None:
                 yield batch
+
+
+def read_whole(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the whole and sound batches of a live stream.
+
+    Raises:
+        OSError, ValueError, pa.ArrowException: The stream lacks its end mark, or is broken.
+    """
+    for _, batch in stream_parts(path, whole=True):
+        if batch is not None:
+            yield batch
+
+
+def stream_parts(
+    path: Path, *, whole: bool = False
+) -> Iterator[tuple[pa.Schema, pa.RecordBatch | None]]:
+    """Yield the schema of a live stream, then its batches; it may be packed.
+
+    Args:
+        path: The stream.
+        whole: Whether one that lacks its end is refused once it was read.
+
+    Raises:
+        OSError, ValueError, pa.ArrowException: It is broken, or no stream of its table.
+    """
+    with open_file(path, root=root_of(path)) as file:
+        if is_packed(file):
+            yield from unpacked(path, file, table_of(path))
+            return
+        yield from messages(file, table_of(path))
+        if whole and file.read(len(_END_MARK) + 1) != _END_MARK:
+            raise pa.ArrowInvalid("it has no end mark")
+
+
+def pack_stream(path: Path) -> bool:
+    """Pack a live stream that nobody writes to any more, if it is whole and that saves room.
+
+    Returns:
+        Whether that was done.
+
+    Raises:
+        OSError, ValueError, pa.ArrowException: It is cut, or broken; it stays as it is.
+        StoreError: The disk refuses; it stays as it is.
+    """
+    with open_file(path, root=root_of(path)) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < _LEAST_PACKED_BYTES or is_packed(file):
+            return False
+    parts = stream_parts(path, whole=True)
+    schema, _ = next(parts)
+    return pack(path, schema, (batch for _, batch in parts if batch is not None), below=size)
+
+
+def stream_bytes(path: Path) -> int:
+    """Return how many bytes a live stream has, or about how many it had before it was packed."""
+    with open_file(path, root=root_of(path)) as file:
+        if is_packed(file):
+            return unpacked_bytes(path, file)
+        return os.fstat(file.fileno()).st_size
 
 
 def messages(
@@ -159,22 +222,13 @@ def messages(
         message = pa.ipc.read_message(pa.BufferReader(data))
         if schema is None:
             schema = pa.ipc.read_schema(message)
-            if not _fits(schema, table):
+            if not is_of(schema, table):
                 raise pa.ArrowInvalid(f"it has not the columns of {table}")
             yield schema, None
         else:
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
             yield schema, batch
-
-
-def _fits(schema: pa.Schema, table: str) -> bool:
-    """Tell whether all columns are those of a table; a run of before may lack some."""
-    known = LIVE.get(table, pa.schema([]))
-    names = schema.names
-    return len(set(names)) == len(names) and all(
-        name in known.names and schema.field(name).type == known.field(name).type for name in names
-    )
 
 
 def _message(file: BinaryIO) -> bytes | None:

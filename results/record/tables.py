@@ -32,6 +32,11 @@ _COMMITS: Columns = [
     ("asked_ns", pa.int64()), ("told_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
     ("outcome", pa.string()), ("error", pa.string()), ("committed_by", pa.int64()),
 ]  # fmt: skip
+_TRANSFORMS: Columns = [
+    # What a member of a pipeline read of an input, and which value it sent for that.
+    ("op_id", pa.int64()), *_PARTITION, ("offset", pa.int64()), ("value", pa.int64()),
+    ("result", pa.int64()),
+]  # fmt: skip
 _TRANSACTIONS: Columns = [
     ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
@@ -125,6 +130,7 @@ _WHOLE: dict[str, Columns] = {
     "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
+    "transforms": _TRANSFORMS,
 }  # fmt: skip
 """Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
 written again at each step of their lives, keeps the last row of each `fault_id`)."""
@@ -164,3 +170,12 @@ TABLES: dict[str, pa.Schema] = {
     **{name: pa.schema([*_RUN, *columns]) for name, columns in _WHOLE.items()},
 }  # fmt: skip
 """The tables of `record/*.parquet`, one file a table, by name."""
+
+
+def is_of(schema: pa.Schema, table: str) -> bool:
+    """Tell whether all columns are those of a live table; a run of before may lack some."""
+    known = LIVE.get(table, pa.schema([]))
+    names = schema.names
+    return len(set(names)) == len(names) and all(
+        name in known.names and schema.field(name).type == known.field(name).type for name in names
+    )

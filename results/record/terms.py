@@ -19,6 +19,7 @@ class F(StrEnum):
     TXN = "txn"
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
+    SEEK = "seek"
     CRASH = "crash"
 
 
@@ -36,6 +37,8 @@ class AssignmentKind(StrEnum):
     SUBSCRIBE = "subscribe"
     REBALANCE_ASSIGNED = "rebalance-assigned"
     REBALANCE_REVOKED = "rebalance-revoked"
+    SEEK = "seek"
+    """It stays assigned, and is read on from another offset."""
 
 
 class GroupAct(StrEnum):

@@ -5,27 +5,31 @@ loads code, runs a command, names a file, opens an address or holds a secret nev
 plan. So a plan's settings are allowed by this list; what is not on it is refused before a client
 or a broker is made.
 
-Names: librdkafka's CONFIGURATION.md; https://kafka.apache.org/documentation/#brokerconfigs
+Names: librdkafka's CONFIGURATION.md; those of Kafka's own clients and of brokers:
+https://kafka.apache.org/documentation/#configuration
 """
 
 import re
 
 _CLIENT = (
     "acks", "allow.auto.create.topics", "api.version.*", "auto.commit.interval.ms",
-    "auto.offset.reset", "batch.*", "broker.address.*", "broker.version.fallback", "check.crcs",
-    "client.dns.lookup", "client.id", "client.rack", "compression.*",
+    "auto.offset.reset", "batch.*", "broker.address.*", "broker.version.fallback",
+    "buffer.memory", "check.crcs", "client.dns.lookup", "client.id", "client.rack", "compression.*",
     "connections.max.idle.ms", "consume.callback.max.messages", "coordinator.query.interval.ms",
-    "debug", "delivery.*", "dr_cb", "enable.auto.commit", "enable.auto.offset.store",
+    "debug", "default.api.timeout.ms", "delivery.*", "dr_cb", "enable.auto.commit",
+    "enable.auto.offset.store",
     "enable.gapless.guarantee", "enable.idempotence", "enable.metrics.push",
     "enable.partition.eof", "enable.random.seed", "fetch.*", "group.id", "group.instance.id",
     "group.protocol", "group.protocol.type", "group.remote.assignor", "heartbeat.interval.ms",
-    "isolation.level", "linger.ms", "log.*", "log_level", "max.in.flight*",
-    "max.partition.fetch.bytes", "max.poll.interval.ms", "message.*", "metadata.max.age.ms",
-    "metadata.recovery.*",
+    "isolation.level", "linger.ms", "log.*", "log_level", "max.block.ms", "max.in.flight*",
+    "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "max.request.size",
+    "message.*", "metadata.max.age.ms", "metadata.recovery.*",
     "msg_order_cmp", "partition.assignment.strategy", "partitioner", "produce.offset.report",
-    "queue.buffering.*", "queued.*", "queuing.strategy", "receive.message.max.bytes",
+    "queue.buffering.*", "queued.*", "queuing.strategy", "receive.buffer.bytes",
+    "receive.message.max.bytes",
     "reconnect.backoff.*", "request.required.acks", "request.timeout.ms", "retries",
-    "retry.backoff.*", "session.timeout.ms", "socket.*", "statistics.interval.ms",
+    "retry.backoff.*", "send.buffer.bytes", "session.timeout.ms", "socket.*",
+    "statistics.interval.ms",
     "sticky.partitioning.linger.ms", "topic.metadata.*", "transaction.timeout.ms",
     "transactional.id",
 )  # fmt: skip
@@ -56,6 +60,11 @@ _NEVER = re.compile(
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
+PATIENCE = (
+    "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
+    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
+)  # fmt: skip
+"""Settings of brokers: so long others wait until they take somebody for gone."""
 _DIGITS = 18
 """Of a number in a setting: Java's longest has nineteen."""
 

@@ -6,7 +6,7 @@ from functools import cache
 import jinja2
 from flask import Response, url_for
 
-from results.engine import size_words, template_engine
+from results.engine import new_engine, size_words
 from results.index import RunRow
 from results.repeats import RANGE
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
@@ -24,7 +24,7 @@ def page(template: str, **context: object) -> Response:
 
 @cache
 def _engine() -> jinja2.Environment:
-    engine = template_engine()
+    engine = new_engine()
     engine.filters |= {
         "when": when,
         "day": day,

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.record.packed import is_packed, unpacked
 from results.record.reading import open_file
 from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 
@@ -71,18 +72,32 @@ class Tallies:
             inode = os.fstat(file.fileno()).st_ino
             if known.inode != inode:
                 known = self._streams[str(path), column] = _Stream(inode)
-            _go_on(file, known, table_of(path), column)
+            _go_on(path, file, known, column)
         return known
 
 
-def _go_on(file: BinaryIO, stream: _Stream, table: str, column: str) -> None:
+def _go_on(path: Path, file: BinaryIO, stream: _Stream, column: str) -> None:
     """Count what a stream has beyond what was counted, up to the last whole message."""
+    if is_packed(file):
+        _count_packed(path, file, stream, column)
+        return
     file.seek(stream.offset)
     with suppress(ValueError, pa.ArrowException):  # Garbage.
-        for schema, batch in messages(file, table, stream.schema):
+        for schema, batch in messages(file, table_of(path), stream.schema):
             if batch is not None:
                 _count(stream, batch, column)
             stream.schema, stream.offset = schema, file.tell()
+
+
+def _count_packed(path: Path, file: BinaryIO, stream: _Stream, column: str) -> None:
+    """Count a stream that was packed, which grows no more: once."""
+    if stream.offset:
+        return
+    stream.offset = os.fstat(file.fileno()).st_size
+    with suppress(OSError, ValueError, pa.ArrowException):
+        for _, batch in unpacked(path, file, table_of(path)):
+            if batch is not None:
+                _count(stream, batch, column)
 
 
 def _count(stream: _Stream, batch: pa.RecordBatch, column: str) -> None:

@@ -28,6 +28,7 @@ MOMENTS = {
     "groups": (CALM, "kill", "isolate"),
     "disks": (CALM, "power-loss", "unclean-election"),
     "contents": (CALM, "kill", "isolate"),
+    "pipeline": (CALM, "kill", "isolate"),
 }
 """Of each base: the kinds of its faults."""
 

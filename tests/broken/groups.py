@@ -17,6 +17,7 @@ from tests.broken.members import (
     read_nothing,
     reader_of,
     rebalance,
+    seek,
 )
 from tests.broken.record import Record
 
@@ -82,6 +83,18 @@ def a_position_is_called_out_of_range(record: Record, spot: Spot) -> None:
     read = reader_of(record, spot)
     own = record.rows("polls", process=read["process"], op_id=read["op_id"], **spot.place)
     read_again(record, read, range(1 + max(row["offset"] for row in own)))
+
+
+@broken("poll-skip", row="groups", base="groups")
+def a_member_that_seeks_is_served_from_behind_there(record: Record, spot: Spot) -> None:
+    sought, stood = seek(record, spot, back=4)
+    read_again(record, sought, range(stood - 3, stood))
+
+
+@broken("nonmonotonic-poll", row="groups", base="groups")
+def a_member_that_seeks_is_served_from_before_there(record: Record, spot: Spot) -> None:
+    sought, stood = seek(record, spot, back=3)
+    read_again(record, sought, range(stood - 4, stood))
 
 
 @broken("group-stuck", row="groups", base="groups")

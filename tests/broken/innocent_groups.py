@@ -12,6 +12,7 @@ from tests.broken.members import (
     next_answer,
     read_again,
     rebalance,
+    seek,
 )
 from tests.broken.record import Record, Row
 
@@ -121,6 +122,13 @@ def a_commit_is_acknowledged_late(record: Record, spot: Spot) -> None:
     commit = committed_before(record, spot, spot.at_ns) or rebalance(record, spot).commit
     fetch, _ = next_answer(record, spot)
     commit["told_ns"] = min(commit["told_ns"] + _LAG_NS, fetch["asked_ns"] - 1)
+
+
+@innocent(base="groups")
+def a_member_seeks_and_reads_again(record: Record, spot: Spot) -> None:
+    """A client may go back within what it was given: it reads the same records once more."""
+    sought, stood = seek(record, spot, back=4)
+    read_again(record, sought, range(stood - 4, stood))
 
 
 @innocent(base="groups", moments=("calm", "kill"))

@@ -7,7 +7,7 @@ from tests.broken.brokers import in_order, insert
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 
-DEALT, REVOKED = "rebalance-assigned", "rebalance-revoked"
+DEALT, REVOKED, SOUGHT = "rebalance-assigned", "rebalance-revoked", "seek"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +55,10 @@ def rebalance(record: Record, spot: Spot) -> Turn:
     """
     read = reader_of(record, spot)
     process, place = read["process"], spot.place
+    asks = _empty_poll(record, read)
     mine = sorted(record.rows("ops", process=process), key=lambda row: int(row["op_id"]))
-    busy = {row["op_id"] for row in record.rows("polls", process=process)}
-    empty = [
-        op
-        for op in mine
-        if op["op_id"] > read["op_id"] and op["f"] == F.POLL.value and op["op_id"] not in busy
-    ]
-    asks = empty[0]
     gives = [op for op in mine if op["op_id"] < asks["op_id"]][-1]
-    position = 1 + max(
-        row["offset"]
-        for row in record.rows("polls", process=process, **place)
-        if row["op_id"] < asks["op_id"]
-    )
+    position = _position(record, asks, place)
     before = committed_before(record, spot, gives["invoke_ns"])
     like = record.rows("commits", act=GroupAct.COMMIT.value)[0]
     commit = record.add(
@@ -90,6 +80,56 @@ def rebalance(record: Record, spot: Spot) -> Turn:
         op_id=asks["op_id"],
         commit=commit,
         **_dealt(record, like, commit, asks),
+    )
+
+
+def seek(record: Record, spot: Spot, *, back: int) -> tuple[Row, int]:
+    """Have the member that read the spot's message seek, in place of a poll that found nothing.
+
+    Args:
+        record: The run.
+        spot: The message.
+        back: So many records before its position.
+
+    Returns:
+        The row of the seek, and where the member stood before.
+    """
+    op = _empty_poll(record, reader_of(record, spot))
+    op["f"] = F.SEEK.value
+    position = _position(record, op, spot.place)
+    move = record.rows("assignments", kind=DEALT, **spot.place)[0]
+    sought = record.add(
+        "assignments",
+        move,
+        kind=SOUGHT,
+        process=op["process"],
+        op_id=op["op_id"],
+        time_ns=op["invoke_ns"],
+        offset=position - back,
+    )
+    return sought, position
+
+
+def _empty_poll(record: Record, read: Row) -> Row:
+    """Return the next poll of a member that found nothing."""
+    process = read["process"]
+    busy = {row["op_id"] for row in record.rows("polls", process=process)}
+    return min(
+        (
+            op
+            for op in record.rows("ops", process=process, f=F.POLL.value)
+            if op["op_id"] > read["op_id"] and op["op_id"] not in busy
+        ),
+        key=lambda op: int(op["op_id"]),
+    )
+
+
+def _position(record: Record, op: Row, place: dict[str, object]) -> int:
+    """Return how far the process of an op had read before it."""
+    return 1 + max(
+        int(row["offset"])
+        for row in record.rows("polls", process=op["process"], **place)
+        if row["op_id"] < op["op_id"]
     )
 
 

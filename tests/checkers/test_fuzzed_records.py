@@ -27,7 +27,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> Bases:
     return write_bases(tmp_path_factory.mktemp("bases"), seeds=SEEDS)
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_every_damaged_record_gets_a_verdict(bases: Bases, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Wild numbers overflow: that is their point.

@@ -77,6 +77,7 @@ def test_a_send_that_failed_neither_moves_a_writer_nor_jumps() -> None:
 def test_only_an_assignment_that_leaves_the_partition_out_forgets() -> None:
     reads, writes = [*got(1, op=1), *got(0, op=3)], [*sent(1, op=1), *sent(0, op=3)]
     assert anomalies(polls=reads, assignments=[move("left-out", op=2)]) == {}
+    assert anomalies(polls=reads, assignments=[move("seek", op=2)]) == {}
     assert anomalies(sends=writes, assignments=[move("left-out", op=2)]) == {}
     for other in (
         move("assign", op=2), move("assign", op=2, offset=0), move("subscribe", op=2),

@@ -25,7 +25,7 @@ from checkers.columns import (
     unique_pairs,
     within,
 )
-from checkers.layout import RUN, DamagedError, TableFile, split
+from checkers.layout import RUN, DamagedError, TableFile, split, write_table
 from checkers.ordering import ordered
 from checkers.run import judge_runs
 from checkers.spark.direct import Work, shared_out
@@ -62,6 +62,22 @@ def test_no_row_group_holds_two_places_and_all_rows_of_a_place_follow_each_other
         )
     assert len(TableFile("sends", RunPaths(judged).table("sends")).row_groups) == 2
     assert TableFile("ops", RunPaths(judged).table("ops")).row_groups == (RUN,)
+
+
+def test_a_table_of_polls_that_are_as_regular_as_can_be_is_within_bounds(tmp_path: Path) -> None:
+    count, path = 1_000_000, RunPaths(tmp_path / "t" / "run").table("polls")
+    at = np.arange(count)
+    once = np.zeros(count, dtype=np.int32)
+    numbers: dict[str, Any] = {"op_id": at // 10_000, "pos": at % 10_000, "offset": at, "value": at}
+    columns = [
+        pa.DictionaryArray.from_arrays(once, pa.array(["log-0"]))
+        if pa.types.is_string(field.type)
+        else pa.array(numbers.get(field.name, once)).cast(field.type)
+        for field in TABLES["polls"]
+    ]
+    write_table(path, "polls", [pa.table(columns, names=TABLES["polls"].names)])
+    assert path.stat().st_size < count / 8
+    assert TableFile("polls", path).rows == count
 
 
 def test_a_big_run_is_put_together_from_parts_and_has_the_same_tables(

@@ -177,7 +177,9 @@ SENDS = st.lists(
     st.tuples(SMALL, st.integers(0, 2), SMALL, st.one_of(st.none(), SMALL), st.booleans()),
     max_size=10,
 )
-KINDS = ("assign", "assign", "subscribe", "left-out", "rebalance-assigned", "rebalance-revoked")
+KINDS = (
+    "assign", "assign", "subscribe", "left-out", "rebalance-assigned", "rebalance-revoked", "seek",
+)  # fmt: skip
 MOVES = st.lists(st.tuples(SMALL, st.sampled_from(KINDS), st.one_of(st.none(), SMALL)), max_size=5)
 OUTCOMES = st.lists(st.sampled_from(["ok", "ok", "ok", "info", "fail"]), min_size=8, max_size=8)
 LOG = st.one_of(st.none(), st.lists(st.one_of(st.none(), SMALL), max_size=8))

@@ -235,6 +235,32 @@ def test_a_member_that_is_new_begins_there_too_and_another_one_does_not() -> Non
     assert anomalies(group(polls=polls, assignments=first)) == {}, "the last one counts"
 
 
+def test_a_member_that_seeks_reads_on_from_there_and_from_nowhere_else() -> None:
+    polls = [*got(0, 1, 2, op=1), *got(1, 2, op=3), *ELSEWHERE]
+    assert anomalies(group(polls=polls)) == {"nonmonotonic-poll": [1]}
+    for offset, expected in ((1, {}), (0, {"poll-skip": [1]}), (2, {"nonmonotonic-poll": [1]})):
+        on = group(polls=polls, assignments=[move("seek", op=2, offset=offset)])
+        assert anomalies(on) == expected
+        assert [each.excuses for check in CHECKERS for each in found(check, on).anomalies] == [
+            ()
+        ] * len(expected)
+    other = group(polls=polls, assignments=[move("seek", op=2, offset=1, process=2)])
+    assert anomalies(other) == {"nonmonotonic-poll": [1]}
+    taken = [move("seek", op=2, offset=1), move("rebalance-revoked", op=2)]
+    assert anomalies(group(polls=polls, assignments=taken)) == {}
+
+
+def test_a_seek_behind_what_a_disk_has_left_begins_anew() -> None:
+    polls = [*got(0, 1, 2, 3, 4, op=1), *got(0, op=3), *ELSEWHERE]
+    lost = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=2,
+                    end_before=9, until_ns=1, excuse="power-loss")  # fmt: skip
+    for losses, excuses in (((lost,), ("rebalance",)), ((), ())):
+        on = group(
+            facts(disk_losses=losses), polls=polls, assignments=[move("seek", op=2, offset=3)]
+        )
+        assert found(NONMONOTONIC_CHECKER, on).anomalies[0].excuses == excuses
+
+
 def test_where_it_was_placed_within_an_op_that_read_nobody_knows() -> None:
     polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
     for op in (1, 3):

@@ -128,6 +128,7 @@ def a_loss(root: Path) -> Path:
     return run.write(root)
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_a_cluster_without_our_code_gives_the_same_verdicts(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

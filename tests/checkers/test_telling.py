@@ -6,6 +6,7 @@ import pytest
 
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import group_of
+from checkers.handled import EFFECTS, INPUTS
 from checkers.protocol import Excuse
 from checkers.registry import CHECKERS, WORDS
 from checkers.telling import UNEXPLAINED, in_force, ranked, with_causes, words_of
@@ -21,7 +22,11 @@ NOTHING = replace(
         RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), {}, topic="log-0",
         partition=0,
     ),
-    derived={"shares": SHARES.empty_table()},
+    derived={
+        "shares": SHARES.empty_table(),
+        "inputs": INPUTS.empty_table(),
+        "effects": EFFECTS.empty_table(),
+    },
 )  # fmt: skip
 """A partition of which no row is there: what is told then follows from the evidence alone."""
 

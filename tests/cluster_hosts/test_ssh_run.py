@@ -15,6 +15,7 @@ from tests.ssh_lab import Lab
 pytestmark = pytest.mark.everything
 
 
+@pytest.mark.night
 @pytest.mark.ssh
 @pytest.mark.kafka
 def test_a_run_on_ssh_hosts_is_valid_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:

@@ -84,6 +84,14 @@ def test_an_old_version_is_not_told_what_it_does_not_know() -> None:
     assert connecting in settings_of(newer, endpoints=BROKERS_ONLY, zookeeper=ZOOKEEPER)
 
 
+def test_brokers_miss_members_of_the_consumer_protocol_soon_where_they_have_it() -> None:
+    session, least = "group.consumer.session.timeout.ms", "group.consumer.min.session.timeout.ms"
+    settings = settings_of(Plan())
+    assert settings[session] == settings[least] == "6000"
+    assert session not in settings_of(Plan(system="kafka:3.9.1"))
+    assert settings_of(Plan(broker={session: "45000"}))[session] == "45000"
+
+
 def test_durability_comes_from_the_plan() -> None:
     settings = settings_of(Plan(min_insync=1, replication=2))
     assert settings["min.insync.replicas"] == "1"

@@ -49,7 +49,7 @@ def broker_of(run: RunPaths, node: str) -> ProcessId:
     ("hit", "valid", "how"),
     [
         (signal.SIGSEGV, "invalid", "was ended by SIGSEGV"),
-        (signal.SIGKILL, "unknown", "was ended by SIGKILL"),
+        pytest.param(signal.SIGKILL, "unknown", "was ended by SIGKILL", marks=pytest.mark.night),
         pytest.param(signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)", marks=pytest.mark.night),
     ],
 )

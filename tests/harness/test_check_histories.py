@@ -176,6 +176,7 @@ def test_a_malformed_history_is_told_with_its_line(
     assert told == [f"logquake: {path}, line 2: the type of an op is invoke, ok, fail or info"]
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_spark_gives_the_same_verdicts(
     good: Path, bad: Path, capfd: pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from harness import conclusion
+from harness.ahead import Ahead
 from harness.interrupt import DRAWING, Answers
 from harness.judgement import Engine
 from results.record.paths import RunPaths
@@ -27,13 +28,13 @@ def test_a_run_that_is_judged_is_not_said_to_be_unjudged(
     def cut(*_words: object, **_named: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(conclusion, "judge_stored", lambda *_, **__: [read_verdict(paths.verdict)])
+    monkeypatch.setattr(conclusion, "judge_by", lambda *_, **__: [read_verdict(paths.verdict)])
     monkeypatch.setattr(conclusion, part, cut)
     with Answers(paths.run_id, said.append) as answers:
         answers.stage_ended(0)
         with pytest.raises(KeyboardInterrupt, match="has a verdict; logquake report"):
             conclusion.conclude(
-                plan_from({}), paths, engine=Engine(name="local"), answers=answers,
+                plan_from({}), paths, ahead=Ahead(Engine(name="local")), answers=answers,
                 console=Console(quiet=True),
             )  # fmt: skip
     assert said == [DRAWING]

@@ -145,6 +145,7 @@ def test_many_clusters_are_not_kept(capsys: pytest.CaptureFixture[str], tmp_path
     assert "--keep keeps one cluster" in capsys.readouterr().err
 
 
+@pytest.mark.night
 @pytest.mark.kafka
 @pytest.mark.namespaces
 @pytest.mark.timeout(LIMIT_S + 20)

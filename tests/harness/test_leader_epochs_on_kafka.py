@@ -67,7 +67,7 @@ def test_by_the_high_watermark_rule_one_offset_keeps_two_messages(tmp_path: Path
     assert "in the ISR" in str(first["sentence"])
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) -> None:
     code, said, paths = logquake(
         "scenario", "run", "leader-epoch-2", "--rule", "leader-epoch", store=tmp_path

@@ -46,17 +46,15 @@ class User:
         )
 
 
-def _of_root(
-    device: int | None, name: str, tier: pytest.MarkDecorator = pytest.mark.night
-) -> object:
-    return pytest.param(device, id=name, marks=[needs("root"), tier])
+def _of_root(device: int | None, name: str) -> object:
+    return pytest.param(device, id=name, marks=[needs("root"), pytest.mark.night])
 
 
 @pytest.mark.parametrize(
     "device",
     [
         AS_IT_IS,
-        _of_root(EVERYBODYS, "everybody's", pytest.mark.everything),
+        _of_root(EVERYBODYS, "everybody's"),
         _of_root(ROOTS, "root's"),
         _of_root(ABSENT, "absent"),
     ],

@@ -54,6 +54,7 @@ def lost_writes(verdict: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.night
 def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_else(
     tmp_path: Path,
 ) -> None:

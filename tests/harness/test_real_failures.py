@@ -60,6 +60,7 @@ election_s = 6
 FORGOTTEN = f"""
 system = "kafka:4.3.1:controllers"
 workload = "groups"
+group_protocol = "classic"
 controllers = 1
 nodes = 2
 replication = 2

@@ -65,7 +65,7 @@ def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> Non
     assert (run / "report.html").exists()
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.timeout(RUN_LIMIT_S + 20)
 def test_faults_wait_for_a_message_and_the_end_waits_for_one_in_every_partition(
     tmp_path: Path,

@@ -180,7 +180,7 @@ def test_a_run_without_a_verdict_cannot_be_compared_with(
     assert "has no verdict to compare with" in capsys.readouterr().err
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.kafka
 def test_a_stored_run_is_played_again_with_its_own_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

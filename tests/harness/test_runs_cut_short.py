@@ -160,11 +160,15 @@ def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
     assert not running(newest(tmp_path).root)
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_the_run(
     tmp_path: Path,
 ) -> None:
-    """Ctrl-C in the middle of Spark: pyspark's own handler would say nothing, and leave its JVM."""
+    """Ctrl-C in the middle of Spark: pyspark's own handler would say nothing, and leave its JVM.
+
+    Spark starts beside the end of the run, and is still at it, or has just begun to judge.
+    """
     said = tmp_path / "output.log"
     words = ("--hosts", "process", "--time-limit", "10", "--nemesis", "pause", "--engine", "spark")
     run = start_run(tmp_path, "--system", "reference", "--rate", "50", *words)
@@ -178,6 +182,7 @@ def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_th
             timeout_s=120,
             what="Spark's start",
         )
+        wait_until(lambda: "judging (spark)" in said.read_text(), timeout_s=60, what="its turn")
         run.send_signal(signal.SIGINT)
         wait_until(lambda: JUDGING in said.read_text(), timeout_s=5, what="an answer")
         assert run.wait(timeout=60) == UNKNOWN

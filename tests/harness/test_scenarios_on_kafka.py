@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.night
 def test_by_the_high_watermark_rule_message2_is_lost_and_the_page_may_tell_where(
     tmp_path: Path,
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_run_with_faults_is_valid_and_the_other_engine_says_the_same(tmp_path:
     assert not re.search(r'(src|href)="https?://', page)
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -89,7 +89,7 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
     assert allowed["allowed"] == allowed["count"] == lost["count"]
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_unknown(
     tmp_path: Path,
 ) -> None:

@@ -72,7 +72,7 @@ def _places(row: Row) -> bool:
     """Tell whether an assignment says where a reader goes on, or that it forgets where it was."""
     if row["kind"] == "rebalance-assigned":
         return row["offset"] is not None
-    return row["kind"] in {"assign", "subscribe", "left-out"}
+    return row["kind"] in {"assign", "subscribe", "left-out", "seek"}
 
 
 def steps_between(rows: Rows) -> list[Step]:
@@ -87,7 +87,7 @@ def steps_between(rows: Rows) -> list[Step]:
         for op_id, records in ops:
             since_then = [row for row in moves if since <= row["op_id"] < op_id]
             for move in sorted(since_then, key=lambda row: int(row["op_id"]))[-1:]:
-                start, dealt = move["offset"] or 0, move["kind"] == "rebalance-assigned"
+                start, dealt = move["offset"] or 0, move["kind"] in {"rebalance-assigned", "seek"}
                 if move["kind"] == "assign" or (dealt and move["op_id"] > since):
                     stood = (None, start - 1)
                 elif not dealt:  # One of a rebalance may have come before what the op read.

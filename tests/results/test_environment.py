@@ -38,6 +38,18 @@ def test_it_tells_on_what_a_run_ran(tmp_path: Path) -> None:
     assert found["cores"] >= 1
 
 
+def test_kafkas_own_client_is_one_of_the_libraries_where_a_run_has_it(tmp_path: Path) -> None:
+    def libraries(**values: object) -> dict[str, str]:
+        paths = RunPaths(tmp_path / "log" / "1")
+        paths.root.mkdir(parents=True, exist_ok=True)
+        paths.plan.write_text(dump_plan(plan_from(values)), encoding="utf-8")
+        return collect_environment(paths, clock=RunClock(start_ns=0)).libraries
+
+    assert libraries(client_kind="java:4.3.1")["kafka-clients"] == "4.3.1"
+    assert "kafka-clients" not in libraries(client_kind="librdkafka")
+    assert "kafka-clients" not in libraries()
+
+
 def test_it_does_not_name_the_machine_or_its_owner(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "log" / "1")
     collect_environment(paths, clock=RunClock(start_ns=0))

@@ -161,6 +161,33 @@ def test_a_topic_that_was_made_anew_is_another_key(told: RunPaths) -> None:
     assert values == [[["send", "log-0-1", [0, 70]]], [["send", "log-0-1#2", [0, 70]]], []]
 
 
+@pytest.mark.parametrize(("sought", "expected"), [(True, set()), (False, {"nonmonotonic-poll"})])
+def test_a_seek_is_an_assignment_without_what_it_moved(
+    make_run: MakeRun, tmp_path: Path, *, sought: bool, expected: set[str]
+) -> None:
+    paths, other = make_run(), {**PLACE, "partition": 2}
+    f = "seek" if sought else "crash"
+    write_table(paths, "ops", [
+        op(1, "subscribe", at=0), op(2, "poll", at=9), op(3, f, at=18), op(4, "poll", at=27),
+    ])  # fmt: skip
+    moved = [(1, "subscribe", PLACE), (1, "subscribe", other)] + [(3, "seek", PLACE)] * sought
+    write_table(paths, "assignments", [
+        {"op_id": op_id, "process": 0, "kind": kind, "time_ns": op_id, **place, "offset": 0}
+        for op_id, kind, place in moved
+    ])  # fmt: skip
+    write_table(paths, "sends", [])
+    write_table(paths, "polls", [
+        {"op_id": op_id, "mop": 0, "pos": pos, **PLACE, "isolation": "read_committed",
+         "offset": pos, "value": 70 + pos}
+        for op_id in (2, 4) for pos in range(2)
+    ])  # fmt: skip
+    told = [each for each in entries(paths) if each["op_id"] == 3 and each["type"] == "ok"]
+    if sought:
+        assert [(each["f"], each["value"]) for each in told] == [("assign", ["log-0-2"])]
+    (verdict,) = judge_histories(read_histories(write_history(paths, tmp_path / "a.edn")), Mode())
+    assert {*verdict.anomalies} & {"nonmonotonic-poll", "poll-skip"} == expected
+
+
 def test_edn_refuses_what_it_has_no_word_for() -> None:
     assert edn({"a": [None, 1, 'x"y']}) == '{"a" [nil 1 "x\\"y"]}'
     with pytest.raises(TypeError, match="no EDN"):

@@ -29,3 +29,16 @@ def test_of_a_release_and_of_what_is_no_table_nothing_is_told_beside_the_system(
     for brokers in ({"version": "4.3.1"}, {}, None, "4.3.1", ["jars"]):
         assert not {"version", "own jars (SHA-256)"} & rows(brokers).keys()
     assert "own jars (SHA-256)" not in rows({"version": "4.3.1", "jars": "x"})
+
+
+def test_the_clients_library_is_told() -> None:
+    own = {"confluent-kafka": "2.12.0"}
+
+    def library(plan: dict[str, object], libraries: dict[str, str]) -> str:
+        rows = dict(setting_rows(plan, {"libraries": libraries}, night=None))
+        return rows["client library"]
+
+    assert library({}, own) == "confluent-kafka 2.12.0"
+    assert library({"client_version": "2.3.0"}, own) == "confluent-kafka 2.3.0"
+    java = {**own, "kafka-clients": "4.3.1"}
+    assert library({"client_kind": "java:4.3.1"}, java) == "kafka-clients 4.3.1"

@@ -6,6 +6,7 @@ from workloads.clients.settings import (
     OWNED,
     check_client_settings,
     consumer_settings,
+    is_incremental,
     member_settings,
     producer_settings,
     transactional_settings,
@@ -25,6 +26,10 @@ from workloads.clients.settings import (
         Plan(workload="txn", transaction_timeout_s=1.5, delivery_timeout_s=40),
         Plan(workload="txn", transaction_timeout_s=120, delivery_timeout_s=20),
         Plan(workload="groups", client={"session.timeout.ms": "8000"}),
+        Plan(workload="groups", concurrency=64),
+        Plan(workload="groups", group_protocol="consumer"),
+        Plan(workload="groups", client={"group.protocol": "consumer"}),
+        Plan(workload="groups", client={"group.remote.assignor": "range"}),
     ],
 )
 def test_plans_that_librdkafka_takes(plan: Plan) -> None:
@@ -101,3 +106,105 @@ def test_mixed_compression_differs_by_worker() -> None:
         for worker in range(5)
     ]
     assert sorted(map(str, kinds)) == ["gzip", "lz4", "none", "snappy", "zstd"]
+
+
+def ways(**plan: object) -> set[tuple[object, ...]]:
+    """Protocol, assignors of member and broker, and session of the groups of ten seeds."""
+    keys = ("group.protocol", "partition.assignment.strategy", "group.remote.assignor",
+            "session.timeout.ms")  # fmt: skip
+    return {
+        tuple(
+            member_settings(
+                plan_from({"workload": "groups", "seed": seed, **plan}),
+                bootstrap="b:1",
+                client_id="c",
+                group=f"groups-{number}",
+            ).get(key)
+            for key in keys
+        )
+        for seed in range(10)
+        for number in range(2)
+    }
+
+
+CLASSIC = {(None, each, None, 6000) for each in ("range", "roundrobin", "cooperative-sticky")}
+CONSUMER = {("consumer", None, each, None) for each in ("uniform", "range")}
+
+
+def test_each_group_has_its_own_way_as_far_as_brokers_and_clients_know_it() -> None:
+    assert ways() == CLASSIC | CONSUMER
+    assert ways(group_protocol="classic") == CLASSIC
+    assert ways(group_protocol="consumer") == CONSUMER
+    for classic in (
+        {"system": "kafka:3.9.1"},
+        {"system": "reference"},
+        {"system": "command:broker.toml"},
+        {"client_version": "2.3.0"},
+        {"features": {"group.version": 0}},
+        {"broker": {"group.coordinator.rebalance.protocols": "classic"}},
+    ):
+        assert ways(**classic) == CLASSIC
+
+
+def test_what_the_user_says_of_groups_holds_for_all_of_them() -> None:
+    assert ways(client={"partition.assignment.strategy": "roundrobin"}) == {
+        (None, "roundrobin", None, 6000)
+    }
+    assert ways(client={"session.timeout.ms": "8000"}) == {
+        (None, each, None, "8000") for _, each, *_ in CLASSIC
+    }
+    assert ways(client={"group.protocol": "consumer"}) == CONSUMER
+    assert ways(client={"group.remote.assignor": "range"}) == {("consumer", None, "range", None)}
+    assert {protocol for protocol, *_ in ways(client={"group.protocol": "classic"})} == {"classic"}
+
+
+def test_two_groups_of_a_run_differ_and_all_members_of_one_are_alike() -> None:
+    plan = Plan(workload="groups", seed=3)
+    one, same, other = (
+        member_settings(plan, bootstrap="b:1", client_id=client_id, group=group)
+        for client_id, group in (("a", "groups-0"), ("b", "groups-0"), ("c", "groups-1"))
+    )
+    assert {**one, "client.id": "b"} == same
+    assert {**one, "client.id": "c", "group.id": "groups-1"} != other
+
+
+def test_single_partitions_move_in_the_consumer_protocol_and_with_cooperative_assignors() -> None:
+    assert is_incremental({"group.protocol": "consumer"})
+    assert is_incremental({"partition.assignment.strategy": "cooperative-sticky"})
+    assert not is_incremental({"partition.assignment.strategy": "range"})
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ({"system": "reference"}, "the reference cluster has the classic protocol alone"),
+        ({"system": "kafka:3.9.1"}, "Kafka 3.9.1 has no consumer protocol"),
+        ({"client_version": "2.3.0"}, "librdkafka 2.3.0 has no consumer protocol"),
+        ({"client_kind": "java:3.9.1"}, "Java client 3.9.1 has no consumer protocol"),
+        ({"features": {"group.version": 0}}, "the feature group.version is off"),
+        (
+            {"broker": {"group.coordinator.rebalance.protocols": "classic"}},
+            "group.coordinator.rebalance.protocols leaves the consumer protocol out",
+        ),
+        ({"system": "command:broker.toml"}, "miss a member after 45 s by default"),
+    ],
+)
+def test_the_consumer_protocol_is_refused_where_it_cannot_be(
+    plan: dict[str, object], says: str
+) -> None:
+    by_hand: dict[str, object] = {"client": {"group.protocol": "consumer"}}
+    for asked in ({"group_protocol": "consumer"}, by_hand):
+        with pytest.raises(PlanError, match=says):
+            plan_from({"workload": "groups", **plan, **asked})
+    other = plan_from({"workload": "log", "group_protocol": "consumer", **plan})
+    assert other.workload == "log", "which has no groups"
+
+
+def test_brokers_that_nobody_configures_may_have_it_with_a_longer_budget() -> None:
+    plan: dict[str, object] = {
+        "workload": "groups", "system": "command:broker.toml", "group_protocol": "consumer",
+        "budgets": {"group_s": 90},
+    }  # fmt: skip
+    assert plan_from(plan).group_protocol == "consumer"
+    with pytest.raises(PlanError, match=r"session\.timeout\.ms"):
+        check_client_settings(plan_from({**plan, "client": {"session.timeout.ms": "8000"}}))

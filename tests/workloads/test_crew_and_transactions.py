@@ -37,12 +37,14 @@ from workloads.protocol import (
     Reader,
     Rebalance,
     Reservation,
+    Seek,
     Send,
+    Sought,
     Subscribe,
     Txn,
     TxnResult,
 )
-from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 
 TOPICS = [CreatedTopic(topic="log-0", topic_id="id-0", partitions=2)]
 HERE, THERE = ("log-0", 0), ("log-0", 1)
@@ -128,6 +130,15 @@ class MemoryMember:
             (self.offsets if wait else self.waiting).append(asked)
         return "REFUSED" if wait else None
 
+    def seek(self, back: int | None) -> Sought:
+        self.calls.append(("seek", back))
+        if back is None:
+            self.offsets.append(
+                GroupOffset(act=GroupAct.FETCH, key=HERE, offset=2, asked_ns=30, told_ns=31)
+            )
+        error = "_STATE" if back == 99 else None
+        return Sought(starts={HERE: 2}, at_ns=30, error=error)
+
     def told(self, *, last: bool = False) -> list[GroupOffset]:
         told = [*self.offsets, *(self.waiting if last else ())]
         self.offsets.clear()
@@ -176,7 +187,7 @@ class Stage:
 
         self.recorder = Recorder(
             self.live, "worker-0", worker=0, topics=TOPICS, acks="all",
-            streams=(*STREAMS, TRANSACTIONS, COMMITS),
+            streams=(*STREAMS, TRANSACTIONS, COMMITS, TRANSFORMS),
         )  # fmt: skip
         self.crew = Crew(
             range(1),
@@ -250,6 +261,50 @@ def test_what_nobody_asked_to_commit_has_failed_however_its_op_ended(
     stage = Stage(run_paths, ASSIGNED, Txn(mops=[send(HERE, 1)]), results=[thrown_away])
     assert [row["outcome"] for row in stage.rows("send_completions")] == [outcome]
     assert stage.outcomes() == ["ok", "info"]
+
+
+def test_what_a_member_read_is_handled_once_and_recorded_with_its_results(
+    run_paths: RunPaths,
+) -> None:
+    pipe = Txn(mops=[send(THERE, 7, 8)], handles=True)
+    sent = [Delivery(offset=3, acked=True, error=None), Delivery(offset=4, acked=True, error=None)]
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), pipe, Poll(limit=9),
+        results=[result(Outcome.OK, sent)], batches=[batch(HERE, [5, 6]), batch(HERE, [])],
+    )  # fmt: skip
+    columns = ("op_id", "partition", "offset", "value", "result")
+    read = [row["value"] for row in stage.rows("polled")]
+    assert [tuple(row[name] for name in columns) for row in stage.rows("transforms")] == [
+        (2, 0, 5, read[0], 7), (2, 0, 6, read[1], 8),
+    ]  # fmt: skip
+    assert stage.transactor.seen[0][2] == {HERE: 7}
+    assert [each.unhandled for each in stage.script.shown] == [0, 0, 2, 0]
+    assert stage.outcomes() == ["ok"] * 4
+
+
+def test_a_member_does_not_handle_what_was_taken_from_it(run_paths: RunPaths) -> None:
+    taken = Rebalance(kind=AssignmentKind.REBALANCE_REVOKED, starts={HERE: None}, at_ns=1)
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), Subscribe(topics=["log-0"]),
+        batches=[replace(batch(HERE, [5]), rebalances=[taken])],
+    )  # fmt: skip
+    assert stage.outcomes() == ["ok", "info", "ok"]
+    assert [each.unhandled for each in stage.script.shown] == [0, 0, 0]
+    assert "was taken from it" in stage.rows("op_completions")[1]["error"]
+
+
+def test_a_member_that_handled_in_vain_is_thrown_away_and_its_sends_have_failed(
+    run_paths: RunPaths,
+) -> None:
+    pipe = Txn(mops=[send(THERE, 7)], handles=True)
+    failed = result(Outcome.FAIL, [Delivery(offset=3, acked=True, error=None)])
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Poll(limit=9), pipe, Subscribe(topics=["log-0"]),
+        results=[failed], batches=[batch(HERE, [5])],
+    )  # fmt: skip
+    assert stage.outcomes() == ["ok", "ok", "info", "ok"]
+    assert [row["outcome"] for row in stage.rows("send_completions")] == ["fail"]
+    assert [row["process"] for row in stage.rows("op_invocations")] == [0, 0, 0, CONCURRENCY]
 
 
 def test_a_reader_goes_on_behind_what_a_committed_transaction_read(run_paths: RunPaths) -> None:
@@ -355,6 +410,25 @@ def test_members_subscribe_commit_and_are_told_of_their_partitions(run_paths: Ru
     # A commit that is refused does not unread the records.
     assert [row["error"] for row in stage.rows("op_completions")] == [None] * 3 + ["REFUSED", None]
     assert [row["op_id"] for row in stage.rows("polled")] == [2, 3, 3]
+
+
+def test_a_seek_is_recorded_and_one_that_fails_ends_its_process(run_paths: RunPaths) -> None:
+    stage = Stage(
+        run_paths, Subscribe(topics=["log-0"]), Seek(back=None), Seek(back=99), Poll(limit=9),
+        Poll(limit=9),
+    )  # fmt: skip
+    sought = [
+        (row["op_id"], row["process"], row["time_ns"], row["partition"], row["offset"])
+        for row in stage.rows("assignments")
+        if row["kind"] == "seek"
+    ]
+    assert sought == [(1, 0, 30, 0, 2), (2, 0, 30, 0, 2)]
+    assert [row["f"] for row in stage.rows("op_invocations")][1:3] == ["seek", "seek"]
+    assert stage.outcomes()[:3] == ["ok", "ok", "info"]
+    (asked,) = stage.rows("commits")
+    assert (asked["op_id"], asked["act"], asked["offset"]) == (1, "fetch", 2)
+    assert stage.script.positions[2] == {HERE: 2}
+    assert stage.rows("op_invocations")[3]["process"] == CONCURRENCY
 
 
 def test_commits_are_recorded_also_those_that_nobody_answered(run_paths: RunPaths) -> None:

@@ -3,6 +3,7 @@
 The same on a real broker, by librdkafka, and in virtual time.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +20,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.terms import AssignmentKind, GroupAct, Outcome
 from tests.brokers import brokers_of
-from workloads.clients.member import GroupConsumer
+from workloads.clients.member import VANISHING, GroupConsumer
 from workloads.clients.producer import SharedProducer
 from workloads.member import GroupClient, GroupMember
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Send, SendResult
@@ -29,7 +30,9 @@ SESSION_S = 6.0
 POLL_S = 10.0
 PARTS = 2
 RECORDS = 10
+RANGE = {"partition.assignment.strategy": "range"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+CONSUMER = {"group.protocol": "consumer"}
 
 
 def plan_of(**settings: object) -> Plan:
@@ -67,7 +70,7 @@ class Lab(Protocol):
 
     topic: str
 
-    def client(self, number: int, group: str, *, cooperative: bool) -> GroupClient:
+    def client(self, number: int, group: str, way: dict[str, str]) -> GroupClient:
         """Return a consumer that has not joined."""
 
     def run(self, work: Callable[[], None]) -> None:
@@ -84,9 +87,9 @@ class RealLab:
         send_all(self.topic, producer.send, lambda: producer.serve(0.1))
         producer.close()
 
-    def client(self, number: int, group: str, *, cooperative: bool) -> GroupClient:
+    def client(self, number: int, group: str, way: dict[str, str]) -> GroupClient:
         return GroupConsumer(
-            plan_of(client=COOPERATIVE) if cooperative else PLAN,
+            plan_of(client=way),
             bootstrap=self._cluster.bootstrap(),
             client_id=f"process-{number}",
             group=group,
@@ -105,8 +108,8 @@ class SimulatedLab:
         self._plan = plan_of(system="reference", hosts="simulated")
         self._world = SimulatedWorld(self._plan)
 
-    def client(self, number: int, group: str, *, cooperative: bool) -> GroupClient:
-        plan = self._plan.model_copy(update={"client": COOPERATIVE}) if cooperative else self._plan
+    def client(self, number: int, group: str, way: dict[str, str]) -> GroupClient:
+        plan = self._plan.model_copy(update={"client": way})
         hosts = ClientHosts(self._world.simulation, plan, [1], first=1 + number)
         return hosts.member(number, group)
 
@@ -164,8 +167,8 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
 class Group:
     """Members that are polled in turn, as a crew does."""
 
-    def __init__(self, lab: Lab, name: str, *, cooperative: bool = False) -> None:
-        self._lab, self._name, self._cooperative = lab, name, cooperative
+    def __init__(self, lab: Lab, name: str, way: dict[str, str] = RANGE) -> None:
+        self._lab, self._name, self._way = lab, name, way
         self._joined = 0
         self.places = places(lab.topic)
         self.members: dict[str, GroupMember] = {}
@@ -176,7 +179,7 @@ class Group:
     def join(self, *names: str) -> None:
         for name in names:
             self._joined += 1
-            client = self._lab.client(self._joined, self._name, cooperative=self._cooperative)
+            client = self._lab.client(self._joined, self._name, self._way)
             member = GroupMember(client, group=self._name, clock=RunClock.starting_now())
             assert member.subscribe([self._lab.topic]) is None
             self.members[name] = member
@@ -263,6 +266,39 @@ def test_who_leaves_is_missed_and_who_vanishes_only_after_the_session(lab: Lab) 
     lab.run(work)
 
 
+def vanish_unheard(lab: Lab, name: str, way: dict[str, str]) -> None:
+    group = Group(lab, name, way)
+    group.join("first")
+    group.settles(2)
+    group.join("second")
+    unheard = group.members.pop("second")
+
+    def shared() -> bool:
+        group.poll()
+        return len(group.owned["first"]) == 1
+
+    wait_until(shared, timeout_s=LIMIT_S, what="the first member to have one partition")
+    pause_until(stopwatch_s() + 3)  # The second is given the other one, and does not poll.
+    unheard.abandon()
+    group.settles(2)
+    group.close()
+    wait_until(
+        lambda: not any(each.name == VANISHING for each in threading.enumerate()),
+        timeout_s=LIMIT_S,
+        what="the end of the client",
+    )
+
+
+def test_who_vanishes_before_it_hears_of_its_partitions_is_missed_and_ends(lab: Lab) -> None:
+    lab.run(lambda: vanish_unheard(lab, "unheard", RANGE))
+
+
+@pytest.mark.everything
+@pytest.mark.kafka
+def test_so_it_is_with_the_consumer_protocol(real_lab: RealLab) -> None:
+    vanish_unheard(real_lab, "unheard-by-brokers", CONSUMER)
+
+
 def test_the_next_member_reads_on_where_the_group_has_committed_to(lab: Lab) -> None:
     def work() -> None:
         group = Group(lab, "kept")
@@ -324,7 +360,7 @@ def test_a_commit_that_the_group_refuses_says_why(lab: Lab) -> None:
 
 def test_a_cooperative_member_keeps_what_nobody_else_shall_have(lab: Lab) -> None:
     def work() -> None:
-        group = Group(lab, "cooperative", cooperative=True)
+        group = Group(lab, "cooperative", COOPERATIVE)
         group.join("first")
         group.settles(2)
         group.join("second")
@@ -338,6 +374,71 @@ def test_a_cooperative_member_keeps_what_nobody_else_shall_have(lab: Lab) -> Non
         group.close()
 
     lab.run(work)
+
+
+def test_a_member_that_seeks_reads_again_from_there(lab: Lab) -> None:
+    def work() -> None:
+        group = Group(lab, "seeks")
+        group.join("first")
+        first = group.members["first"]
+        assert first.seek(3).starts == {}, "it has read nothing"
+        group.reads("first", 2 * RECORDS)
+        one, other = group.places
+        for back, starts in ((3, {one: 7, other: 7}), (2 * RECORDS, {one: 0, other: 0})):
+            group.read["first"].clear()
+            sought = first.seek(back)
+            assert (sought.starts, sought.error) == (starts, None)
+            again = [(key, at) for key, start in starts.items() for at in range(start, RECORDS)]
+            group.reads("first", len(again))
+            assert sorted(group.read["first"]) == again
+        assert first.commit({one: 4}, op_id=5, wait=True) is None
+        first.told()
+        group.read["first"].clear()
+        assert first.seek(None).starts == {one: 4, other: 0}, "nothing was committed of the other"
+        asked = [(each.act, each.key, each.offset, each.committed_by) for each in first.told()]
+        assert asked == [(GroupAct.FETCH, one, 4, 5), (GroupAct.FETCH, other, None, None)]
+        group.reads("first", RECORDS + 6)
+        assert min(at for key, at in group.read["first"] if key == one) == 4
+        group.close()
+
+    lab.run(work)
+
+
+def test_who_has_lost_a_partition_seeks_in_what_it_has_kept(lab: Lab) -> None:
+    def work() -> None:
+        group = Group(lab, "kept-on", COOPERATIVE)
+        group.join("first")
+        group.reads("first", 2 * RECORDS)
+        group.join("second")
+        group.settles(1, 1)
+        (kept,) = group.owned["first"]
+        sought = group.members["first"].seek(1)
+        assert (sought.starts, sought.error) == ({kept: RECORDS - 1}, None)
+        group.close()
+
+    lab.run(work)
+
+
+@pytest.mark.everything
+@pytest.mark.kafka
+def test_a_group_of_the_consumer_protocol_moves_single_partitions(real_lab: RealLab) -> None:
+    group = Group(real_lab, "consumer", CONSUMER)
+    group.join("first")
+    group.reads("first", 2 * RECORDS)
+    group.join("second")
+    group.settles(1, 1)
+    told = [each for each in group.told["first"] if each.starts]
+    assert kinds(told) == ["rebalance-assigned", "rebalance-revoked"]
+    (kept,) = group.owned["first"]
+    first = group.members["first"]
+    assert first.seek(RECORDS).starts == {kept: 0}
+    assert first.commit({kept: 2}, op_id=1, wait=True) is None
+    assert first.seek(None).starts == {kept: 0}, "it stands at 0, and seeks back alone"
+    began_s = stopwatch_s()
+    group.members.pop("second").abandon()
+    group.settles(2)
+    assert stopwatch_s() - began_s > SESSION_S - 3, "it did not leave, but was missed"
+    group.close()
 
 
 def test_who_does_not_poll_is_told_so_and_loses_what_it_had(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -145,6 +146,30 @@ def test_a_minute_has_everything_in_it_in_its_share() -> None:
     assert 0.55 < sum(isinstance(mop, Send) for mop in mops) / len(mops) < 0.65
     polling = [txn for txn in txns if any(isinstance(mop, Poll) for mop in txn.mops)]
     assert 0.4 < sum(txn.commits_positions for txn in polling) / len(polling) < 0.6
+
+
+def test_now_and_then_a_transaction_outlives_its_timeout_and_nothing_else_changes() -> None:
+    plan = Plan(workload="txn", transaction_timeout_s=2)
+    txns = txns_of(plan, 0, 6000)  # A minute.
+    paused = [txn for txn in txns if txn.pause_s]
+    assert 15 < len(paused) < 50
+    assert any(txn.pause_s > 2.5 for txn in paused)
+    assert any(txn.pause_s < 1.5 for txn in paused)
+    assert all(1 <= txn.pause_after <= len(txn.mops) for txn in paused)
+    assert any(txn.pause_after < len(txn.mops) for txn in paused)
+    patient = txns_of(plan.model_copy(update={"transaction_timeout_s": 10}), 0, 6000)
+    assert [repr(replace(txn, pause_s=0, pause_after=1)) for txn in txns] == [
+        repr(replace(txn, pause_s=0, pause_after=1)) for txn in patient
+    ]
+
+
+@pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.RECOVERY])
+def test_nobody_pauses_while_a_cluster_is_waited_for(phase: Phase) -> None:
+    generator = TxnGenerator(Plan(workload="txn", transaction_timeout_s=1), worker=0, workers=1)
+    ops = [
+        generator.next_op(replace(observed(number=number), phase=phase)) for number in range(1000)
+    ]
+    assert not [op for op in ops if isinstance(op, Txn) and op.pause_s]
 
 
 def test_a_process_that_has_no_consumer_yet_is_assigned_first() -> None:

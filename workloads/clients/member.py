@@ -1,6 +1,8 @@
 """librdkafka's consumer as a member of a group."""
 
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import (
     OFFSET_STORED,
@@ -11,11 +13,16 @@ from confluent_kafka import (
 )
 
 from results.record.plan import Plan
+from results.record.terms import Isolation
 from workloads.clients.consumer import batch_of
 from workloads.clients.failures import error_name
 from workloads.clients.settings import is_incremental, member_settings
 from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
+
+VANISHING = "vanishing"
+"""Threads in which consumers are destroyed."""
+_MOST_POLLS, _MOST_RECORDS = 50, 10_000
 
 
 class GroupConsumer:
@@ -26,13 +33,27 @@ class GroupConsumer:
         bootstrap: `host:port,...`.
         client_id: The process, as brokers' logs shall show it.
         group: The group's id.
+        isolation: Whether it is given records of open and aborted transactions.
     """
 
-    def __init__(self, plan: Plan, *, bootstrap: str, client_id: str, group: str) -> None:
-        settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        client_id: str,
+        group: str,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> None:
+        self._isolation = isolation
+        settings = member_settings(
+            plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
+        )
         self._headers, self._incremental = plan.keeps_headers, is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._listener: Listener | None = None
+        self._membership: object = None
+        self._vanished = False
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group.
@@ -43,14 +64,23 @@ class GroupConsumer:
         self._listener = listener
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.given(_keys(partitions))
+            if not self._vanished:  # Else librdkafka's Python client takes them by itself.
+                self._membership = self._handle.consumer_group_metadata()
+                listener.given(_keys(partitions))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.taken(_keys(partitions))
+            if not self._vanished:
+                # Who gives back some of its partitions only is a member of the next generation.
+                self._membership = self._handle.consumer_group_metadata()
+                listener.taken(_keys(partitions))
+
+        def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if not self._vanished:
+                listener.taken(_keys(partitions))
 
         try:
             self._handle.subscribe(
-                list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke
+                list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost
             )
         except KafkaException as refused:
             raise GroupError(error_name(refused.args[0])) from refused
@@ -58,9 +88,10 @@ class GroupConsumer:
     def poll(self, limit: int, timeout_s: float) -> Batch:
         """Tell the listener, and return what was fetched, waiting for it at most that long."""
         try:
-            return batch_of(self._handle.consume(limit, timeout_s), headers=self._headers)
+            messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
-            return batch_of([], error=error_name(refused.args[0]))
+            return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
         """Read partitions that were given; None: from where librdkafka hears by itself."""
@@ -99,9 +130,25 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
         return []
 
+    def seek(self, starts: Mapping[Key, int]) -> None:
+        """Read on from other offsets; what was fetched before is dropped.
+
+        Raises:
+            GroupError: librdkafka refused, with some of them moved perhaps.
+        """
+        try:
+            for key, offset in starts.items():
+                self._handle.seek(TopicPartition(*key, offset))
+        except KafkaException as refused:
+            raise GroupError(error_name(refused.args[0])) from refused
+
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
-        return self._handle.consumer_group_metadata()
+        """Return what a transaction needs to commit this consumer's positions (KIP-447).
+
+        It is that of the last assignment. A consumer that its group has thrown out meanwhile is no
+        member any more, and brokers do not fence the commit of nobody.
+        """
+        return self._membership
 
     def close(self) -> None:
         """Leave the group."""
@@ -111,13 +158,26 @@ class GroupConsumer:
         """Vanish: the group learns of it by the session's timeout.
 
         The Python client destroys a consumer that was not closed without closing it, so that no
-        LeaveGroup is sent.
+        LeaveGroup is sent. To destroy one that has not been told of its partitions yet never ends:
+        librdkafka waits for its `assign` in a busy loop. So it is told before, and in a thread of
+        its own, which may be lost.
         """
-        del self._handle
+        self._vanished = True
+        last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)
+        del self._handle  # The thread's is the last one.
+        last.start()
 
     def _on_commit(self, error: KafkaError | None, answers: Sequence[TopicPartition]) -> None:
         if self._listener is not None:
             self._listener.committed(error_name(error) if error else None, _answers(answers))
+
+
+def _tell(handle: Consumer) -> None:
+    """Have a consumer tell what it has to tell; records that come before that are dropped."""
+    with suppress(KafkaException):
+        for _ in range(_MOST_POLLS):
+            if not handle.consume(_MOST_RECORDS, 0):
+                return
 
 
 def _keys(partitions: Sequence[TopicPartition]) -> list[Key]:

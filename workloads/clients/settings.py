@@ -4,15 +4,17 @@ Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFI
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from results.record.attached_file import security_of_clients
-from results.record.identities import transactional_id
+from results.record.group_ways import CONSUMER, PROTOCOL
+from results.record.identities import groups, transactional_id
 from results.record.own import own_file, own_settings
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
+from workloads.ways import HEARTBEAT, SESSION, STRATEGY, way_of
 
 Settings = dict[str, str | int | float | bool | logging.Logger]
 
@@ -66,6 +68,12 @@ _FETCH: Settings = {
     "queued.max.messages.kbytes": 16_384,
 }
 
+_CLASSIC_SESSION: Settings = {
+    # The shortest that brokers take by default: a crashed member must be missed within a run.
+    SESSION: 6000,
+    HEARTBEAT: 1000,
+}
+
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
     """Return the settings of a worker's producer; `worker` decides a mixed compression."""
@@ -114,25 +122,32 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     return _tuned(settings, plan)
 
 
-def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+def member_settings(
+    plan: Plan,
+    *,
+    bootstrap: str,
+    client_id: str,
+    group: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> Settings:
     """Return the settings of a consumer that belongs to a group."""
+    way = way_of(group, plan, _of_the_user(plan))
     settings: Settings = {
-        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id),
+        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation),
         "group.id": group,
         # Where the group has committed nothing yet it begins at the beginning.
         "auto.offset.reset": "earliest",
-        # The shortest that brokers take by default: a crashed member must be missed within a run.
-        "session.timeout.ms": 6000,
-        "heartbeat.interval.ms": 1000,
         "max.poll.interval.ms": 10_000,
+        **way.settings,
+        # With the consumer protocol the brokers decide these.
+        **(_CLASSIC_SESSION if way.protocol != CONSUMER else {}),
     }
     return _tuned(settings, plan)
 
 
 def is_incremental(settings: Mapping[str, object]) -> bool:
     """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
-    how = str(settings.get("partition.assignment.strategy", ""))
-    return "cooperative" in how or settings.get("group.protocol") == "consumer"
+    return "cooperative" in str(settings.get(STRATEGY, "")) or settings.get(PROTOCOL) == CONSUMER
 
 
 def consumer_settings(
@@ -160,7 +175,11 @@ def consumer_settings(
 
 def _tuned(settings: Settings, plan: Plan) -> Settings:
     """Return settings with those of the plan, and with the user's own that it names."""
-    return {**settings, **plan.client, **security_of_clients(plan), **_own(plan)}
+    return {**settings, **_of_the_user(plan)}
+
+
+def _of_the_user(plan: Plan) -> dict[str, str]:
+    return {**plan.client, **security_of_clients(plan), **_own(plan)}
 
 
 def _own(plan: Plan) -> dict[str, str]:
@@ -205,10 +224,8 @@ def _refusal(plan: Plan) -> str | None:
     sender = producer_settings(plan, bootstrap="", worker=0)
     if plan.transactional:
         sender = transactional_settings(plan, bootstrap="", thread=0)
-    reader = consumer_settings(plan, bootstrap="", client_id="check")
-    if plan.workload == "groups":
-        reader = member_settings(plan, bootstrap="", client_id="check", group="check")
-    for settings, kind in ((sender, Producer), (reader, Consumer)):
+    readers = [consumer_settings(plan, bootstrap="", client_id="check"), *_members(plan)]
+    for settings, kind in ((sender, Producer), *((each, Consumer) for each in readers)):
         del settings["bootstrap.servers"]
         try:
             kind({**settings, "logger": silent})
@@ -217,3 +234,13 @@ def _refusal(plan: Plan) -> str | None:
         except (TypeError, ValueError) as refused:
             return str(refused)
     return None
+
+
+def _members(plan: Plan) -> Sequence[Settings]:
+    """Return the settings of a member of each kind of group."""
+    told = _of_the_user(plan)
+    groups_by_way = {way_of(group, plan, told): group for group in groups(plan)}
+    return [
+        member_settings(plan, bootstrap="", client_id="check", group=group)
+        for group in groups_by_way.values()
+    ]

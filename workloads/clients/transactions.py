@@ -16,22 +16,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from results.record.clock import stopwatch_s, unix_s
+from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
 from results.record.terms import Decision, Outcome, TransactionOutcome
+from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.failures import error_name
 from workloads.clients.settings import transactional_settings
-from workloads.protocol import Batch, Delivery, End, Key, Reader, Send, Txn, TxnResult
+from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
 """What a call may take beyond its own limit."""
-_ON_PURPOSE = "aborted on purpose"
 _BROKEN = (KafkaException, TimeoutError, SystemError)
 """What a call may raise. The Python client raises a fatal error while it is still handing on
 reports; whatever those call then is a SystemError, and the fatal error is lost."""
-_CRASHED = "its producer was thrown away before the end, on purpose"
 
 
 class TransactionalProducer:
@@ -53,16 +52,16 @@ class TransactionalProducer:
 
     def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
         """Carry a transaction out; it takes a few times the transaction timeout at most."""
-        course = _Course(op)
+        course = Course(op)
         trouble = self._until_the_end(op, reader, starts, course)
         if op.end is End.CRASH:
             self._discard()
             return course.result(
-                Outcome.INFO, Decision.ABORT, TransactionOutcome.UNKNOWN, trouble or _CRASHED
+                Outcome.INFO, Decision.ABORT, TransactionOutcome.UNKNOWN, trouble or CRASHED
             )
         if trouble or op.end is End.ABORT:
             ended = self._abort(answered=course.answered)
-            return course.result(Outcome.FAIL, Decision.ABORT, ended, trouble or _ON_PURPOSE)
+            return course.result(Outcome.FAIL, Decision.ABORT, ended, trouble or ON_PURPOSE)
         return self._commit(course)
 
     def close(self) -> None:
@@ -70,17 +69,20 @@ class TransactionalProducer:
         self._discard()
 
     def _until_the_end(
-        self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: "_Course"
+        self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
     ) -> str | None:
         """Begin, send, poll and flush; return what went wrong, None if all is answered."""
         try:
             producer = self._begin()
-            for number, mop in zip(op.numbers, op.mops, strict=True):
+            for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
                 if isinstance(mop, Send):
                     self._send(producer, mop, course, number)
                 else:
                     course.batches.append((number, reader.poll(mop.limit)))
-            if op.commits_positions:
+                if op.pause_s and done == op.pause_after:
+                    self._served(producer)
+                    pause_until(stopwatch_s() + op.pause_s)
+            if op.commits_positions or op.handles:
                 self._add_positions(producer, reader, course.positions(starts))
             unanswered = self._served(producer)
         except BufferError:
@@ -127,12 +129,12 @@ class TransactionalProducer:
                 f"a call of the client did not return in {self._limit_s:g} s"
             ) from None
 
-    def _send(self, producer: Producer, mop: Send, course: "_Course", number: int) -> None:
+    def _send(self, producer: Producer, mop: Send, course: Course, number: int) -> None:
         topic, partition = mop.key
         at_ms = round(unix_s() * 1000)
         sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
         for at, (payload, key, headers) in enumerate(sent, number):
-            report = course.reporter(at)
+            report = _reporter(course, at)
             producer.produce(topic, payload, key, partition, report, None, at_ms, headers)
 
     def _add_positions(
@@ -162,7 +164,7 @@ class TransactionalProducer:
             return TransactionOutcome.UNKNOWN
         return TransactionOutcome.ABORTED
 
-    def _commit(self, course: "_Course") -> TxnResult:
+    def _commit(self, course: Course) -> TxnResult:
         producer = self._handle
         assert producer is not None, "a transaction was begun"
         try:
@@ -193,62 +195,13 @@ def _why(broken: KafkaException | TimeoutError | SystemError) -> str:
     return str(broken)
 
 
-class _Course:
-    """What has come of a transaction so far."""
+def _reporter(course: Course, at: int) -> Callable[[KafkaError | None, Message], None]:
+    """Return what takes the delivery report of a value, by its number in the record."""
 
-    def __init__(self, op: Txn) -> None:
-        self._deliveries: dict[int, Delivery] = {
-            at: Delivery()
-            for number, mop in zip(op.numbers, op.mops, strict=True)
-            if isinstance(mop, Send)
-            for at in range(number, number + len(mop.values))
-        }
-        self.batches: list[tuple[int, Batch]] = []
+    def report(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            course.delivered(at, Delivery(offset=message.offset(), acked=True, error=None))
+        else:
+            course.delivered(at, Delivery(error=error_name(error)))
 
-    def reporter(self, at: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return what takes the delivery report of a value, by its number in the record."""
-
-        def report(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                self._deliveries[at] = Delivery(offset=message.offset(), acked=True, error=None)
-            else:
-                self._deliveries[at] = Delivery(error=error_name(error))
-
-        return report
-
-    def positions(self, starts: Mapping[Key, int]) -> dict[Key, int]:
-        """Return where the reader is after its polls."""
-        positions = dict(starts)
-        for _, batch in self.batches:
-            positions |= batch.positions
-        return positions
-
-    @property
-    def answered(self) -> bool:
-        """Whether the brokers took all of its sends, so that no sequence number is in doubt."""
-        return all(each.acked for each in self._deliveries.values())
-
-    def trouble(self) -> str | None:
-        """Return the first error of a send or a poll."""
-        polls = [batch.error for _, batch in self.batches]
-        sends = [each.error for each in self._deliveries.values()]
-        return next((error for error in (*polls, *sends) if error is not None), None)
-
-    def result(
-        self,
-        outcome: Outcome,
-        decision: Decision,
-        ended: TransactionOutcome,
-        error: str | None,
-    ) -> TxnResult:
-        """Return what is recorded."""
-        broken = any(batch.error is not None for _, batch in self.batches)
-        return TxnResult(
-            # A reader that failed retires its process, and only an info does that.
-            outcome=Outcome.INFO if broken else outcome,
-            decision=decision,
-            ended=ended,
-            deliveries=list(self._deliveries.values()),
-            batches=self.batches,
-            error=error,
-        )
+    return report

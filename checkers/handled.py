@@ -1,0 +1,265 @@
+"""What a pipeline made of each input, and which of its transactions committed.
+
+A member of a pipeline's group reads records of an input, sends one value for each, and commits the
+positions behind them in the same transaction. A transaction certainly committed if its client was
+told so, or if a read_committed reader got any of its records (`RunFacts.witnessed`). It certainly
+did not if no commit was ever asked for; or if every final read of the outputs was complete, and
+none showed any record of it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import NEVER_NS, was_quiet
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    codes,
+    distinct,
+    equal,
+    first_match,
+    ints,
+    present,
+    repeat,
+    runs_of,
+    schema_of,
+    select,
+    take,
+    texts,
+    within,
+)
+from checkers.facts import RunFacts
+from checkers.findings import seconds
+from checkers.group import Group
+from checkers.group_reasons import as_leaders, coordinators
+from checkers.protocol import Derivation, Excuse, Labels, Premise
+from checkers.reigns import GROUPS
+from checkers.transactions import READ_COMMITTED
+from checkers.unclean_elections import unclean_elections
+from results.record.identities import groups
+from results.record.milestones import OPEN
+from results.record.terms import Outcome
+
+INPUTS = schema_of(
+    place=pa.string(),
+    offset=pa.int64(),
+    value=pa.int64(),
+    op_id=pa.int64(),
+    excuse=pa.string(),
+)
+"""The records of inputs: those that a member handled, once for each op that did, and those that
+final reads showed and nobody handled (`op_id` -1). What may have cost the partition a record."""
+EFFECTS = schema_of(
+    op_id=pa.int64(),
+    committed=pa.bool_(),
+    aborted=pa.bool_(),
+    complete=pa.bool_(),
+    invoke_ns=pa.int64(),
+    complete_ns=pa.int64(),
+    excuse=pa.string(),
+)
+"""The transactions that sent anything to an output, by op: whether it certainly committed there, or
+was aborted for certain; whether the final read of that output was complete."""
+NAMED = 5
+_COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
+"""Whether a transaction committed; or that there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Handled:
+    """Inputs and the ops that handled them: rows by place, offset and op.
+
+    Attributes:
+        rows: Those of `INPUTS`, in that order.
+        fate: Whether each row's op committed; `NONE_AT_ALL` where nobody handled the input.
+        cuts: Where the rows of each input begin, and the end of the last.
+    """
+
+    rows: pa.Table
+    fate: Ints
+    cuts: Ints
+
+    def __len__(self) -> int:
+        """Return how many inputs there are."""
+        return len(self.cuts) - 1
+
+    def counts(self, fate: int) -> Ints:
+        """Return how many ops of a fate handled each input."""
+        if not len(self):
+            return np.zeros(0, dtype=np.int64)
+        return np.add.reduceat((self.fate == fate).astype(np.int64), self.cuts[:-1])
+
+    def ops(self, at: int, fate: int) -> list[int]:
+        """Return the ops of a fate that handled an input, in order."""
+        mine = slice(int(self.cuts[at]), int(self.cuts[at + 1]))
+        ops: list[int] = ints(self.rows, "op_id")[mine][self.fate[mine] == fate].tolist()
+        return ops
+
+    def reach(self) -> Ints:
+        """Return of each input the highest offset of its place that a committed op handled."""
+        if not len(self):
+            return np.zeros(0, dtype=np.int64)
+        first = self.cuts[:-1]
+        (place, _), offsets = codes(self.rows, "place"), ints(self.rows, "offset")
+        top = np.full(int(place.max()) + 1, NONE, dtype=np.int64)
+        done = self.fate == COMMITTED
+        np.maximum.at(top, place[done], offsets[done])
+        return np.asarray(top[place[first]], dtype=np.int64)
+
+
+def inputs(group: Group) -> pa.Table:
+    """Return the inputs of a partition, with columns `INPUTS`; none of an output."""
+    handled = group.table("transforms")
+    reads = group.final_polls
+    reads = select(reads, equal(reads, "isolation", READ_COMMITTED) & present(reads, "offset"))
+    if group.topic not in group.facts.plan.inputs:
+        reads = reads.slice(0, 0)
+    left = select(reads, ~within(ints(reads, "offset"), ints(handled, "offset")))
+    rows = handled.num_rows + left.num_rows
+    both = {
+        name: np.concatenate([ints(handled, name), ints(left, name)])
+        for name in ("offset", "value")
+    }
+    ops = np.concatenate([ints(handled, "op_id"), np.full(left.num_rows, NONE, dtype=np.int64)])
+    columns = {
+        **both,
+        "op_id": ops,
+        "place": repeat(group.place, rows),
+        "excuse": repeat(_excuses(group), rows),
+    }
+    return pa.table(columns, schema=INPUTS)
+
+
+def effects(group: Group) -> pa.Table:
+    """Return the transactions that sent to an output, with columns `EFFECTS`; none of an input."""
+    sends = group.table("sends")
+    mine = group.topic not in group.facts.plan.inputs
+    sends = select(sends, present(sends, "txn_id") & mine)
+    ops, first = np.unique(ints(sends, "op_id"), return_index=True)
+    committed = within(ops, ints(group.committed, "op_id"))
+    failed = equal(sends, "outcome", Outcome.FAIL.value)[first]
+    reads = group.table("final_reads")
+    reads = select(reads, equal(reads, "isolation", READ_COMMITTED))
+    complete = bool(reads.num_rows) and bool(_is(reads, "complete").all())
+    complete &= group.facts.milestone(OPEN) is None  # What is open may still be shown.
+    columns = {
+        "op_id": ops,
+        "committed": committed,
+        "aborted": failed & ~committed,
+        "complete": np.full(len(ops), complete),
+        "invoke_ns": ints(sends, "invoke_ns")[first],
+        "complete_ns": ints(sends, "complete_ns")[first],
+        "excuse": repeat(_excuses(group), len(ops)),
+    }
+    return pa.table(columns, schema=EFFECTS)
+
+
+def _excuses(group: Group) -> str:
+    """Return what may have cost the partition a record, or the coordinators theirs."""
+    plan, lost = group.facts.plan, group.facts.disk_losses
+    hit = frozenset[str]().union(*(each.nodes for each in lost))
+    # Positions and decisions are records, too; whoever was in sync may have been fewer than all.
+    copies = min(plan.replication, *(plan.internal_copies(each) for each in _COPIES))
+    sure = {each.excuse for each in lost if len(hit) >= copies}
+    found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
+    elsewhere = plan.unclean_elections and not was_quiet(group, 0, NEVER_NS)
+    if elsewhere or unclean_elections(group).seen:
+        found.add(Excuse.UNCLEAN.value)
+    return " ".join(sorted(found))
+
+
+def handled(group: Group) -> Handled:
+    """Return the inputs of all partitions of a run, of what was derived."""
+    return group.view(_handled)
+
+
+def _handled(group: Group) -> Handled:
+    rows, ops = group.derived["inputs"], group.derived["effects"]
+    (place, _), offset, op_id = codes(rows, "place"), ints(rows, "offset"), ints(rows, "op_id")
+    order = np.lexsort((op_id, offset, place))
+    # A batch that has a record twice is one transaction all the same.
+    order = order[runs_of(place[order], offset[order], op_id[order])[:-1]]
+    rows = take(rows, order)
+    known, fates = _fates(ops)
+    fate = np.append(fates, UNKNOWN)[first_match(op_id[order], known)]
+    return Handled(
+        rows=rows,
+        fate=np.where(op_id[order] == NONE, NONE_AT_ALL, fate),
+        cuts=runs_of(place[order], offset[order]),
+    )
+
+
+def _fates(ops: pa.Table) -> tuple[Ints, Ints]:
+    """Return the transactions, and of each whether it committed."""
+    op_id = ints(ops, "op_id")
+    known = distinct(op_id)
+    committed = within(known, op_id[_is(ops, "committed")])
+    # Where all was read to its end, what nobody was ever shown has not committed.
+    without = within(known, op_id[_is(ops, "aborted")]) | bool(_is(ops, "complete").all())
+    return known, np.where(committed, COMMITTED, np.where(without, ABORTED, UNKNOWN))
+
+
+def _is(table: pa.Table, name: str) -> Mask:
+    return equal(table, name, True)  # noqa: FBT003 - a value
+
+
+def labels_of(group: Group) -> Labels:
+    """Return what allows that an input took effect twice, or never, or takes the trust of that."""
+    words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
+    broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+    return tuple(sorted({each for word in words for each in word.split()})), broken
+
+
+def input_at(found: Handled, at: int) -> tuple[str, int, int]:
+    """Return the place, the offset and the value of an input; value -1: it is not known."""
+    row = int(found.cuts[at])
+    place = texts(found.rows.slice(row, 1), "place")[0]
+    return place, int(ints(found.rows, "offset")[row]), int(ints(found.rows, "value")[row])
+
+
+def listed(ops: list[int]) -> str:
+    """Return ops for people, not too many."""
+    more = len(ops) - NAMED
+    return " and ".join(map(str, ops[:NAMED])) + (f" (and {more} more)" if more > 0 else "")
+
+
+def coordinated(group: Group, ops: list[int]) -> str:
+    """Return who coordinated the group while some transactions ran; empty if none is there."""
+    rows = group.derived["effects"]
+    mine = within(ints(rows, "op_id"), np.array(ops, dtype=np.int64))
+    if not mine.any():
+        return ""
+    name = "".join(groups(group.facts.plan)[:1])
+    span = int(ints(rows, "invoke_ns")[mine].min()), int(ints(rows, "complete_ns")[mine].max())
+    led = coordinators(group.facts, GROUPS, name, span)
+    what = f"group {name} from {seconds(span[0])} to {seconds(span[1])}"
+    if not led:
+        return f"the record does not have who coordinated {what}"
+    return f"{as_leaders(led)}, coordinated {what}"
+
+
+def applies(facts: RunFacts) -> bool:
+    """Tell whether a run has a pipeline."""
+    return facts.plan.workload == "pipeline"
+
+
+DERIVATIONS = (
+    Derivation(
+        name="inputs",
+        schema=INPUTS,
+        tables=("transforms", "polls", "leadership", "replica_states", "replica_records"),
+        derive=inputs,
+        applies=applies,
+    ),
+    Derivation(
+        name="effects",
+        schema=EFFECTS,
+        tables=("sends", "final_reads", "leadership", "replica_states", "replica_records"),
+        derive=effects,
+        applies=applies,
+    ),
+)

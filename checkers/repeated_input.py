@@ -1,0 +1,94 @@
+"""repeated-input: a pipeline handled an input twice.
+
+Definition: two transactions that certainly committed handled the same record of an input.
+
+Why it proves something: a transaction carries its records and the positions behind what it read.
+Both commit, or neither (KIP-98). Who is given a partition goes on from what was committed last, and
+waits for a transaction that is still to be decided; what a member commits that was replaced
+meanwhile is refused (KIP-447). So each input takes effect exactly once (KIP-129), whatever happens
+to members, coordinators and leaders.
+
+What would not prove it: a transaction whose commit was not answered, and of which no reader was
+shown a record. Where an unclean election, or disks that lost it on every replica, may have cost the
+group's position, it is allowed.
+"""
+
+import numpy as np
+
+from checkers.excuses import TAKES_RECORDS
+from checkers.findings import anomaly_at, could_not_show, findings, numbers_in
+from checkers.group import Group
+from checkers.handled import (
+    COMMITTED,
+    NAMED,
+    Handled,
+    applies,
+    coordinated,
+    handled,
+    input_at,
+    labels_of,
+    listed,
+)
+from checkers.protocol import Chapter, Checker, Findings, Promise, Scope, Waits
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "repeated-input"
+
+
+def _check(group: Group) -> Findings:
+    found = handled(group)
+    committed = found.counts(COMMITTED)
+    return could_not_show(
+        findings(
+            int((committed > 0).sum()),
+            np.flatnonzero(committed > 1).tolist(),
+            lambda at: _describe(group, found, at),
+            lambda _: labels_of(group),
+        ),
+        "no transaction that handled an input committed, so one that is handled twice could not"
+        " show",
+    )
+
+
+def _describe(group: Group, found: Handled, at: int) -> Anomaly:
+    place, offset, value = input_at(found, at)
+    ops = found.ops(at, COMMITTED)
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"offset {offset} of {place} (value {value}) was handled by the transactions of"
+        f" ops {listed(ops)}, and all of them committed",
+        evidence={"place": place, "input_offset": offset, "value": value, "op_ids": ops[:NAMED]},
+    )
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    led = coordinated(group, numbers_in(found, "op_ids"))
+    return (
+        f"{led}: the second transaction began at a position from before the first, or came from a"
+        " member that the group had replaced"
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="input of a pipeline took effect twice",
+        many="inputs of a pipeline took effect twice",
+        means="Two committed transactions handled the same record.",
+        promise="A pipeline that commits positions in its transactions handles each input once.",
+    ),
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("inputs", "effects"),
+    check=_check,
+    scope=Scope.ACROSS,
+    applies=applies,
+    promise=Promise.TRANSACTIONS,
+    compares="inputs that a committed transaction handled",
+    chapter=Chapter.TRANSACTIONS,
+    looks_for="two transactions that certainly committed handled the same record of an input",
+    waits=Waits.BEFORE,
+    excuses=TAKES_RECORDS,
+)

@@ -1,0 +1,114 @@
+"""skipped-input: a pipeline left an input out.
+
+Definition: a record of an input was certainly committed, and lies below one that a committed
+transaction handled; no committed transaction handled it, and each that did handle it had no effect
+(`handled`).
+
+Why it proves something: a transaction carries its records and the positions behind what it read.
+Both commit, or neither (KIP-98). Who is given a partition goes on from what was committed last, and
+waits for a transaction that is still to be decided; what a member commits that was replaced
+meanwhile is refused (KIP-447). So each input takes effect exactly once (KIP-129), whatever happens
+to members, coordinators and leaders.
+
+What would not prove it: an input that a transaction of unknown fate handled, as one whose commit
+was not answered, unless final reads of all outputs were complete and showed nothing of it; an input
+behind the last that was handled. Where an unclean election, or disks that lost it on every replica,
+may have cost a marker, it is allowed.
+"""
+
+import numpy as np
+
+from checkers.columns import ints
+from checkers.excuses import TAKES_RECORDS
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, numbers_in
+from checkers.group import Group
+from checkers.handled import (
+    ABORTED,
+    COMMITTED,
+    NAMED,
+    UNKNOWN,
+    Handled,
+    applies,
+    coordinated,
+    handled,
+    input_at,
+    labels_of,
+    listed,
+)
+from checkers.protocol import Chapter, Checker, During, Findings, Promise, Scope
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "skipped-input"
+
+
+def _check(group: Group) -> Findings:
+    found = handled(group)
+    offsets = ints(found.rows, "offset")[found.cuts[:-1]]
+    decided = (offsets < found.reach()) & (found.counts(UNKNOWN) == 0)
+    missed = decided & (found.counts(COMMITTED) == 0)
+    return could_not_show(
+        findings(
+            int(decided.sum()),
+            np.flatnonzero(missed).tolist(),
+            lambda at: _describe(group, found, at),
+            lambda _: labels_of(group),
+        ),
+        "no transaction that handled a second input committed, so one that is skipped could not"
+        " show",
+    )
+
+
+def _describe(group: Group, found: Handled, at: int) -> Anomaly:
+    place, offset, value = input_at(found, at)
+    ops, reach = found.ops(at, ABORTED), int(found.reach()[at])
+    by = f"only by ops {listed(ops)}, which had no effect" if ops else "by nobody"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"offset {offset} of {place} (value {value}) was handled {by}; committed"
+        f" transactions went on to offset {reach}",
+        evidence={
+            "place": place,
+            "input_offset": offset,
+            "value": value,
+            "op_ids": ops[:NAMED],
+            "reached": reach,
+        },
+    )
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    led = coordinated(group, numbers_in(found, "op_ids"))
+    if led:
+        return f"{led}: it kept the positions of a transaction whose records were not committed"
+    return (
+        "no member recorded that it was given it, though positions went on to"
+        f" {number_in(found, 'reached')}; the record does not show whether a broker left it out, or"
+        " the client"
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="input of a pipeline took no effect",
+        many="inputs of a pipeline took no effect",
+        means="Committed transactions went on behind a record that none of them handled.",
+        promise="A pipeline that commits positions in its transactions leaves no input out.",
+    ),
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("inputs", "effects"),
+    check=_check,
+    scope=Scope.ACROSS,
+    applies=applies,
+    promise=Promise.TRANSACTIONS,
+    compares="committed inputs below the last one that a committed transaction handled",
+    during=During.AT_END,
+    chapter=Chapter.TRANSACTIONS,
+    looks_for="a committed record of an input, below one that a committed transaction handled; no"
+    " transaction that handled it took effect",
+    waits="a transaction may still be decided",
+    excuses=TAKES_RECORDS,
+)

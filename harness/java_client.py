@@ -1,0 +1,191 @@
+"""Kafka's own client in Java, for the workers of a run: fetched, compiled, tried.
+
+The program that serves a worker is ours (`workloads/clients/java/*.java`). It is compiled once for
+each version of the client, by `javac`, or by Eclipse's compiler where Java comes without one.
+"""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+import workloads.clients.java as program
+from cluster.cache import cache_folder, locked, refused
+from cluster.java import OLDEST, find_java
+from cluster.protocol import UserError
+from cluster.systems.client_jars import client_jars, compiler_jar
+from results.record.plan import NEWEST, Plan, PlanError
+from workloads.clients.java.bridge import AskedError, Bridge
+from workloads.clients.java.frames import Role
+from workloads.clients.java.settings import (
+    Settings,
+    consumer_settings,
+    member_settings,
+    producer_settings,
+    transactional_settings,
+)
+
+Say = Callable[[str], None]
+LAST_FOR_OLD_BROKERS = "3.9.1"
+"""Clients of 4.0 and later are made for brokers of 2.1 and later (KIP-896). 4.3.1 sends, polls,
+commits and writes in transactions on 0.11.0.3 all the same, so who names a version gets it."""
+_OLD_BROKERS = (2, 1)
+_OLDEST_CLIENT = (2, 8)
+"""What our program calls is there since then."""
+_FLAGS = (
+    # Two cores are shared with brokers: little memory, one collector, the quick compiler only.
+    "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+    "-XX:+ExitOnOutOfMemoryError",
+)  # fmt: skip
+_MAIN = "Bridge"
+_COMPILE_S = 300.0
+_JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
+_NOWHERE = "127.0.0.1:1"
+"""An address that a client is made for, and thrown away before it asks anybody."""
+
+
+def with_client_version(plan: Plan) -> Plan:
+    """Return a plan that names the version of its Java client, so that it can be repeated.
+
+    Raises:
+        UserError: That version is older than our program knows.
+    """
+    if not plan.wants_java:
+        return plan
+    usual = LAST_FOR_OLD_BROKERS if plan.version_numbers < _OLD_BROKERS else NEWEST
+    version = (plan.client_kind or "").partition(":")[2] or usual
+    if tuple(map(int, version.split("."))) < _OLDEST_CLIENT:
+        raise UserError(
+            f"--client-kind java:{version}: Logquake can use Kafka's Java client from 2.8.0 on;"
+            " leave the version out for the usual one"
+        )
+    return plan.model_copy(update={"client_kind": f"java:{version}"})
+
+
+def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
+    """Return what starts the JVM of a worker's clients; all that it needs is there afterwards.
+
+    Args:
+        plan: Of the run.
+        say: Told what is fetched and compiled.
+
+    Returns:
+        Nothing: the clients are librdkafka's.
+
+    Raises:
+        UserError: There is no such version, no Java, no compiler, or they cannot be fetched.
+    """
+    if not plan.wants_java:
+        return ()
+    version = (with_client_version(plan).client_kind or "").partition(":")[2]
+    java = str(find_java().path)
+    jars = client_jars(version, say)
+    classes = _compiled(java, version, jars, say)
+    path = os.pathsep.join(map(str, (classes, *jars)))
+    return (java, *_FLAGS, "-cp", path, _MAIN)
+
+
+def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
+    """Make the clients of a plan without connecting.
+
+    Args:
+        plan: Of the run.
+        argv: Of `java_client`; empty: there is nothing to try.
+
+    Raises:
+        PlanError: One sentence with what the client refuses.
+    """
+    if not argv:
+        return
+    bridge, known = Bridge(argv, quiet=True), set[str]()
+    try:
+        for role, settings in _samples(plan):
+            known |= _tried(bridge, role, settings)
+    finally:
+        bridge.close()
+    for key in plan.client:
+        if key not in known:
+            raise PlanError(
+                f"the plan's client.{key} is no setting of Kafka's Java client: leave it out, or"
+                " leave --client-kind out for librdkafka"
+            )
+
+
+def _samples(plan: Plan) -> list[tuple[Role, Settings]]:
+    sender = (
+        transactional_settings(plan, bootstrap=_NOWHERE, thread=0)
+        if plan.transactional
+        else producer_settings(plan, bootstrap=_NOWHERE, worker=0)
+    )
+    reader = (
+        member_settings(plan, bootstrap=_NOWHERE, client_id="check", group="check")
+        if plan.is_grouped
+        else consumer_settings(plan, bootstrap=_NOWHERE, client_id="check")
+    )
+    return [(Role.PRODUCER, sender), (Role.CONSUMER, reader)]
+
+
+def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
+    """Return the names of settings that a client of this role knows."""
+    try:
+        return bridge.check(role, settings.plans, settings.own)
+    except AskedError as refused:
+        _, _, why = str(refused).partition(": ")
+        raise PlanError(f"Kafka's Java client refuses the plan's clients: {why}") from refused
+
+
+def _sources() -> list[Path]:
+    return sorted(Path(program.__file__).parent.glob("*.java"))
+
+
+def _compiled(java: str, version: str, jars: Sequence[Path], say: Say) -> Path:
+    """Return the folder with our program's classes, compiled once for these sources."""
+    sources = _sources()
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
+    folder = cache_folder() / "clients" / f"java-{version}-{digest}"
+    if not folder.is_dir():
+        with locked(folder.parent / "lock", say):
+            if not folder.is_dir():
+                say(f"compiling clients for Kafka's Java client {version}")
+                _compile(java, jars, sources, folder=folder, say=say)
+    return folder
+
+
+def _compile(
+    java: str, jars: Sequence[Path], sources: Sequence[Path], *, folder: Path, say: Say
+) -> None:
+    with refused(folder.parent):
+        made = Path(mkdtemp(prefix="making-", dir=folder.parent))
+    try:
+        argv = [
+            *_compiler(java, say), "--release", str(OLDEST), "-nowarn", "-encoding", "UTF-8",
+            "-cp", os.pathsep.join(map(str, jars)), "-d", str(made), *map(str, sources),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(  # noqa: S603 - a Java, and a program of our own
+                argv, capture_output=True, text=True, timeout=_COMPILE_S, check=False
+            )
+        except subprocess.TimeoutExpired as late:
+            raise UserError(f"no clients were compiled within {_COMPILE_S:g} s") from late
+        if done.returncode:
+            first = next(iter((done.stderr or done.stdout).splitlines()), "it said nothing")
+            raise UserError(f"Logquake's Java program does not compile with these jars: {first}")
+        with refused(folder.parent):
+            made.rename(folder)
+    finally:
+        with suppress(OSError):
+            rmtree(made)
+
+
+def _compiler(java: str, say: Say) -> list[str]:
+    """Return what compiles: the Java's own compiler, or Eclipse's."""
+    modules = subprocess.run(  # noqa: S603 - a Java
+        [java, "--list-modules"], capture_output=True, text=True, check=False
+    )
+    if "jdk.compiler@" in modules.stdout:
+        return [java, *_JAVAC]
+    return [java, "-jar", str(compiler_jar(say)), "-proc:none"]

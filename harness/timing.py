@@ -1,0 +1,59 @@
+"""When a run's command came to what; the milestones of the run's own process tell the rest."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import psutil
+
+from results.record.atomic import StoreError
+from results.record.clock import NS_PER_S, RunClock, stopwatch_s, unix_s
+from results.record.paths import RunPaths
+from results.record.timings import Timings, write_timings
+
+
+def process_began_s() -> float:
+    """Return when this process began, in seconds of `stopwatch_s`: its imports take time, too."""
+    return stopwatch_s() - (unix_s() - psutil.Process().create_time())
+
+
+@dataclass(slots=True)
+class Timer:
+    """Notes the moments of a run's command.
+
+    Attributes:
+        began_s: When the command began, in seconds of `stopwatch_s`; None: it did not begin for
+            this run.
+    """
+
+    began_s: float | None = None
+    _timings: Timings = field(default_factory=Timings)
+    _clock: RunClock | None = None
+
+    def starts(self, clock: RunClock) -> None:
+        """Count from the zero of a run's clock, which is this machine's."""
+        self._clock = clock
+        if self.began_s is not None:
+            began_ns = round(self.began_s * NS_PER_S) - clock.start_ns
+            self._timings = replace(self._timings, began_ns=began_ns)
+
+    def judging(self) -> None:
+        """Note that the judgement begins now."""
+        self._timings = replace(self._timings, judging_ns=self._now_ns())
+
+    def judged(self, paths: RunPaths) -> None:
+        """Note that the verdict was written just now."""
+        self._timings = replace(self._timings, judged_ns=self._now_ns())
+        self._write(paths)
+
+    def drawn(self, paths: RunPaths) -> None:
+        """Note that the page was written just now."""
+        self._timings = replace(self._timings, drawn_ns=self._now_ns())
+        self._write(paths)
+
+    def _now_ns(self) -> int | None:
+        return None if self._clock is None else self._clock.now_ns()
+
+    def _write(self, paths: RunPaths) -> None:
+        if self._clock is not None:
+            with suppress(StoreError):  # A full disk must not cost the verdict that was written.
+                write_timings(paths.timings, self._timings)

@@ -1,0 +1,64 @@
+"""Where the time of a run went: its phases, from the start of the command to the page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from results.record.clock import NS_PER_S
+from results.record.milestones import STOPPING, Milestone
+from results.record.timings import Timings
+
+_BEGAN, _ZERO, _JUDGING, _JUDGED, _DRAWN = "began", "zero", "judging", "judged", "drawn"
+_PHASES = (
+    ("from the command to the run's start", _BEGAN, _ZERO),
+    ("brokers started", _ZERO, "ready"),
+    ("topics made, clients started", "ready", "warmup"),
+    ("warm-up", "warmup", "main"),
+    ("main phase", "main", "main-ended"),
+    ("healed and recovered", "main-ended", "recovered"),
+    ("traffic after the recovery", "recovered", STOPPING),
+    ("last sends and final reads", STOPPING, "noted"),
+    ("brokers stopped", "noted", "stopped"),
+    ("files collected", "stopped", "collected"),
+    ("hosts looked at", "collected", "audited"),
+    ("judge ready", "audited", _JUDGING),
+    ("judged", _JUDGING, _JUDGED),
+    ("page drawn", _JUDGED, _DRAWN),
+)
+"""What each is called, and the moments that it lies between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPhase:
+    """A part of a run, and how long it took."""
+
+    name: str
+    seconds: float
+
+
+def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
+    """Return the phases of a run whose begin and end are known, in their order."""
+    at = _moments(milestones, timings)
+    return [
+        RunPhase(name=name, seconds=(at[end] - at[begin]) / NS_PER_S)
+        for name, begin, end in _PHASES
+        if begin in at and end in at
+    ]
+
+
+def whole_s(timings: Timings) -> float | None:
+    """Return how long a run took, from the command to the page; None if that is not known."""
+    if timings.began_ns is None or timings.drawn_ns is None:
+        return None
+    return (timings.drawn_ns - timings.began_ns) / NS_PER_S
+
+
+def _moments(milestones: Sequence[Milestone], timings: Timings) -> Mapping[str, int]:
+    told = {
+        _BEGAN: timings.began_ns,
+        _JUDGING: timings.judging_ns,
+        _JUDGED: timings.judged_ns,
+        _DRAWN: timings.drawn_ns,
+    }
+    reached = {each.name: each.at_ns for each in reversed(milestones)}
+    known = {name: at_ns for name, at_ns in told.items() if at_ns is not None}
+    return {_ZERO: 0, **reached, **known}

@@ -1,0 +1,70 @@
+"""How hard clients work, and the defaults of a plan that follow from its workload and its load.
+
+Under `light` load an op is a send of its own, at a rate; readers read each record several times.
+Under `heavy` load few processes send many records an op, as fast as the brokers take them, so that
+batches are full and several are in flight. Readers follow the end of each partition, and seldom
+start one over, so that not much more is read than sent. What the user sets goes before either.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+
+class Load(Enum):
+    """How hard clients work."""
+
+    LIGHT = "light"
+    HEAVY = "heavy"
+
+
+WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
+_NAMED_OTHERWISE = frozenset({"log", "script"})
+"""Workloads whose runs are not named after them."""
+_OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
+    "txn": {"rate": 100},
+    "pipeline": {"rate": 200, "sends_per_op": 5},
+}
+"""A transaction costs many a send."""
+_OF_HEAVY: Mapping[str, object] = {
+    "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
+}  # fmt: skip
+_OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
+    # Half of the processes of `groups` are members, and do not send.
+    "groups": {"concurrency": 16},
+    # Each of its messages is recorded by itself, with the outcome of its transaction.
+    "txn": {"sends_per_op": 100},
+    "pipeline": {"concurrency": 16, "sends_per_op": 100},
+}
+
+
+def with_defaults(values: object) -> object:
+    """Return a plan's values, as they were read, with what follows from workload and load."""
+    if not isinstance(values, dict):
+        return values
+    workload = values.get("workload", "log")
+    name: dict[str, object] = {}
+    if isinstance(workload, str) and re.fullmatch(WORKLOAD, workload):
+        name = {} if workload in _NAMED_OTHERWISE else {"name": workload}
+    else:
+        workload = ""
+    heavy = values.get("load") in (Load.HEAVY, Load.HEAVY.value)
+    hard = {**_OF_HEAVY, **_OF_HEAVY_WORKLOAD.get(workload, {})} if heavy else {}
+    return {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **values}
+
+
+def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:
+    """Return why a load makes no sense, None if it does.
+
+    Args:
+        load: As asked for.
+        scripted: Whether a story's steps decide what is sent.
+        simulated: Whether the run takes place in virtual time.
+    """
+    if load is Load.LIGHT:
+        return None
+    if scripted:
+        return "load: a story's steps decide what is sent; leave it out"
+    if simulated:
+        return "load: simulated brokers have no limit to come near to; leave it out"
+    return None

@@ -1,0 +1,57 @@
+"""`timings.json`: how long a run's command took before the run's clock began, and after its play.
+
+The milestones tell when the run reached what. Its judgement is no milestone: a verdict follows from
+the record alone, and judging again must come to the same bytes, however long it takes.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from results.record.atomic import write_atomically
+from results.record.milestones import MAX_NS
+from results.record.reading import parse_json, read_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Moments of a run's command, in nanoseconds since the run's start; None: not known.
+
+    Attributes:
+        began_ns: The command's start, which is before the run's: below zero.
+        judging_ns: The engine was ready, and the judgement began.
+        judged_ns: The verdict was written.
+        drawn_ns: The page was written.
+    """
+
+    began_ns: int | None = None
+    judging_ns: int | None = None
+    judged_ns: int | None = None
+    drawn_ns: int | None = None
+
+
+def write_timings(path: Path, timings: Timings) -> None:
+    """Write the timings of a run.
+
+    Raises:
+        StoreError: They cannot be written.
+    """
+    write_atomically(path, json.dumps(asdict(timings)) + "\n")
+
+
+def read_timings(path: Path) -> Timings:
+    """Read the timings of a run; what is not there, or no number, is not known."""
+    try:
+        told = parse_json(read_bytes(path))
+    except (OSError, ValueError):
+        return Timings()
+    values = told if isinstance(told, dict) else {}
+    return Timings(
+        **{each.name: _moment(values.get(each.name)) for each in fields(Timings)},
+    )
+
+
+def _moment(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_NS:
+        return None
+    return value

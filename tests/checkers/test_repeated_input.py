@@ -1,0 +1,112 @@
+"""repeated-input: two committed transactions of a pipeline handled the same record."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+
+from checkers import repeated_input
+from checkers.reigns import GROUPS, Reign
+from tests.broken.corpus import Spot, broken, innocent, spot_of
+from tests.broken.pipelines import aborted, never_answered
+from tests.broken.record import Record
+from tests.broken.transactional import show
+from tests.checkers.partition_rows import A, S, facts, found
+from tests.checkers.pipelines import DONE, PIPELINE, drawn, effect, handles, pipeline, places
+
+CHECKER, NAME = repeated_input.CHECKER, repeated_input.NAME
+WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
+    (NAME, {"op_ids": []}, "a member that the group had replaced"),
+]
+ROWS_OF = [
+    (
+        CHECKER,
+        pipeline([handles(0, 2)], [effect(2, "aborted")]),
+        "handled twice could not show",
+        pipeline([handles(0, 1)], [DONE]),
+        1,
+    )
+]
+
+
+def test_an_input_that_two_committed_transactions_handled_is_repeated() -> None:
+    rows = [handles(4, 1), handles(4, 2), handles(5, 2)]
+    assert places(CHECKER, rows, DONE, effect(2, "committed")) == [4]
+    for fate in ("aborted", "unknown"):
+        assert places(CHECKER, rows, DONE, effect(2, fate)) == []
+
+
+def test_a_record_that_a_transaction_was_given_twice_is_one_input() -> None:
+    assert places(CHECKER, [handles(4, 1), handles(4, 1)], DONE) == []
+
+
+def test_inputs_that_a_committed_transaction_handled_are_counted_once() -> None:
+    rows = [handles(0, 1), handles(1, 1), handles(1, 2), handles(2, 3), handles(3, -1)]
+    ops = [DONE, effect(2, "committed"), effect(3, "aborted")]
+    assert found(CHECKER, pipeline(rows, ops)).rows == 2
+
+
+def test_the_sentence_names_some_ops_and_counts_the_others() -> None:
+    rows = [handles(4, op) for op in range(1, 8)]
+    ops = [effect(op, "committed") for op in range(1, 8)]
+    (told,) = found(CHECKER, pipeline([handles(3, 1), *rows], ops)).anomalies
+    assert told.sentence == (
+        f"offset 4 of log-0-0 (value {A + 4}) was handled by the transactions of ops 1 and 2 and 3"
+        " and 4 and 5 (and 2 more), and all of them committed"
+    )
+    (told,) = found(CHECKER, pipeline(rows[:5], ops)).anomalies
+    assert "1 and 2 and 3 and 4 and 5, and all" in told.sentence
+
+
+def test_the_reason_names_who_coordinated_the_group_meanwhile() -> None:
+    ops = [effect(2, "committed"), effect(5, "committed"), effect(9, "committed")]
+    on = pipeline([handles(4, 2), handles(4, 5)], ops)
+    (told,) = found(CHECKER, on).anomalies
+    assert CHECKER.why(on, told).startswith(
+        "the record does not have who coordinated group pipeline-0 from 2.000 s to 5.000 s: "
+    )
+    led = Reign(topic=GROUPS, partition=0, leader=2, epoch=7, from_ns=0, until_ns=100 * S)
+    known = replace(on, facts=replace(on.facts, reigns=(led,)))
+    assert CHECKER.why(known, told).startswith(
+        "n2, leader of __consumer_offsets-0 in epoch 7, coordinated group pipeline-0 from"
+    )
+    none = replace(told, evidence={**told.evidence, "op_ids": [77]})
+    assert CHECKER.why(on, none).startswith(": ")
+
+
+def test_only_pipelines_are_looked_at() -> None:
+    for workload in ("log", "groups", "txn", "surge"):
+        assert not CHECKER.applies(facts(plan={"workload": workload}))
+    assert CHECKER.applies(facts(plan=PIPELINE))
+
+
+def test_the_same_offset_of_another_partition_is_another_input() -> None:
+    rows = [handles(4, 1), handles(4, 2, place="log-0-1")]
+    assert places(CHECKER, rows, DONE, effect(2, "committed")) == []
+
+
+@given(*drawn())
+def test_it_says_what_the_definition_says(
+    pairs: list[tuple[int, int]],
+    fates: list[str],
+    complete: bool,  # noqa: FBT001 - drawn
+) -> None:
+    ops = [effect(op, fate, complete=complete) for op, fate in enumerate(fates)]
+    rows = [handles(offset, op) for offset, op in sorted({*pairs})]
+    done = Counter(offset for offset, op in {*pairs} if op >= 0 and fates[op] == "committed")
+    assert places(CHECKER, rows, *ops) == [at for at in sorted(done) if done[at] > 1]
+
+
+@broken("repeated-input", row="transactions", base="pipeline")
+def a_member_that_was_replaced_commits_all_the_same(record: Record, spot: Spot) -> None:
+    """KIP-447 has the coordinator refuse it by its generation."""
+    late = aborted(record, spot)
+    never_answered(record, late.op["op_id"])
+    for send in late.sends:
+        show(record, spot_of(record, send))
+
+
+@innocent(base="pipeline")
+def a_commit_without_an_answer_had_no_effect_and_is_done_again(record: Record, spot: Spot) -> None:
+    never_answered(record, aborted(record, spot).op["op_id"])

@@ -1,0 +1,176 @@
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** A producer, transactional or not. */
+final class Producing extends Seat {
+    private static final String HEADER = "logquake";
+    private static final int KEY_BYTES = 8;
+
+    private volatile KafkaProducer<byte[], byte[]> producer;
+
+    Producing(int id, Bridge bridge) {
+        super(id, bridge);
+    }
+
+    @Override
+    void open(Map<String, Object> settings) {
+        ByteArraySerializer raw = new ByteArraySerializer();
+        producer = new KafkaProducer<>(settings, raw, raw);
+    }
+
+    @Override
+    Set<String> known() {
+        return ProducerConfig.configNames();
+    }
+
+    @Override
+    void close(byte how) {
+        cut();
+    }
+
+    /** End the producer at once: what it has open is neither sent nor aborted. */
+    void cut() {
+        KafkaProducer<byte[], byte[]> ended = producer;
+        if (ended != null) ended.close(Duration.ZERO);
+    }
+
+    @Override
+    Frame reply(byte kind, ByteBuffer body) throws Exception {
+        switch (kind) {
+            case Frame.SEND:
+                send(body);
+                return null;
+            case Frame.REACH:
+                reach(Frame.text(body), body.getInt());
+                return done();
+            case Frame.INIT:
+                producer.initTransactions();
+                return done();
+            case Frame.BEGIN:
+                producer.beginTransaction();
+                return done();
+            case Frame.OFFSETS:
+                String group = Frame.text(body);
+                int generation = body.getInt();
+                ConsumerGroupMetadata member =
+                    new ConsumerGroupMetadata(group, generation, Frame.text(body), Optional.empty());
+                producer.sendOffsetsToTransaction(Frame.commits(body, ""), member);
+                return done();
+            case Frame.COMMIT_TXN:
+                producer.commitTransaction();
+                return done();
+            case Frame.ABORT_TXN:
+                producer.abortTransaction();
+                return done();
+            default:
+                throw new IllegalArgumentException("a producer cannot do " + kind);
+        }
+    }
+
+    /** Ask for a topic's partitions, again and again until the limit. */
+    private void reach(String topic, int limitMs) {
+        long deadline = System.nanoTime() + limitMs * 1_000_000L;
+        while (true) {
+            try {
+                producer.partitionsFor(topic);
+                return;
+            } catch (RetriableException later) {
+                if (System.nanoTime() > deadline) throw later;
+            }
+        }
+    }
+
+    private void send(ByteBuffer in) {
+        long op = in.getLong();
+        String topic = Frame.text(in);
+        int partition = in.getInt();
+        long atMs = in.getLong();
+        int count = in.getInt();
+        int size = in.getInt();
+        byte[] marks = new byte[count];
+        in.get(marks);
+        byte[][] keys = split(in, count, KEY_BYTES);
+        byte[][] payloads = split(in, count, size);
+        Flight flight = new Flight(op, count);
+        for (int index = 0; index < count; index++) {
+            List<Header> headers = marks[index] == 0 ? null
+                : List.of(new RecordHeader(HEADER, keys[index]));
+            flight.hand(index, new ProducerRecord<>(
+                topic, partition, atMs, keys[index], payloads[index], headers));
+        }
+    }
+
+    private static byte[][] split(ByteBuffer in, int count, int size) {
+        byte[][] parts = new byte[count][size];
+        for (byte[] part : parts) in.get(part);
+        return parts;
+    }
+
+    /** The records of one op, until the last of them has its report. */
+    private final class Flight {
+        private static final byte REPORTED = 0, LOCAL = 1, THROWN = 2;
+
+        private final Thread owner = Thread.currentThread();
+        private final long op;
+        private final long[] offsets;
+        private final boolean[] told;
+        private final List<Frame> failures = new ArrayList<>();
+        private int due;
+        private int handing = -1;
+
+        Flight(long op, int count) {
+            this.op = op;
+            offsets = new long[count];
+            told = new boolean[count];
+            due = count;
+        }
+
+        void hand(int index, ProducerRecord<byte[], byte[]> record) {
+            handing = index;
+            Callback callback = (metadata, failed) -> {
+                // Called inside of `send` it is of a record that the producer never took.
+                boolean local = Thread.currentThread() == owner && handing == index;
+                note(index, metadata, failed, local ? LOCAL : REPORTED);
+            };
+            try {
+                producer.send(record, callback);
+            } catch (RuntimeException thrown) {
+                note(index, null, thrown, THROWN);
+            }
+            handing = -1;
+        }
+
+        private synchronized void note(
+                int index, RecordMetadata metadata, Exception failed, byte how) {
+            if (told[index]) return;
+            told[index] = true;
+            offsets[index] = failed == null && metadata.hasOffset() ? metadata.offset() : -1;
+            if (failed != null) {
+                Frame failure = new Frame(id, Frame.SENT);
+                failure.reset();
+                failures.add(failure.integer(index).octet(how).text(why(failed)));
+            }
+            if (--due > 0) return;
+            Frame report = new Frame(id, Frame.SENT).number(op).integer(offsets.length);
+            for (long offset : offsets) report.number(offset);
+            report.integer(failures.size());
+            failures.forEach(each -> report.raw(each.toByteArray()));
+            bridge.tell(report);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+"""The consumer of one process, in Java."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from results.record.contents import damage
+from results.record.plan import Plan
+from results.record.terms import Isolation
+from results.record.values import VALUE_BYTES, decode_payload
+from workloads.clients.java.bridge import AskedError, Bridge, Seat, limited
+from workloads.clients.java.frames import (
+    BEGINNING,
+    Ask,
+    Membership,
+    Polled,
+    Role,
+    Told,
+    integer,
+    places,
+    told_batch,
+)
+from workloads.clients.java.settings import consumer_settings, group_id
+from workloads.protocol import Batch, Column, Key
+
+_NOTHING = Polled(
+    spans=[],
+    offsets=np.empty(0, np.int64),
+    leader_epochs=np.empty(0, np.int32),
+    stamps_ms=[],
+    payloads=[],
+    keys=[],
+    marks=[],
+)
+
+
+class JavaConsumer:
+    """Kafka's own consumer, assigned by hand; implements `workloads.protocol.Reader`.
+
+    Args:
+        bridge: The worker's JVM.
+        plan: Decides the client's settings.
+        bootstrap: `host:port,...`.
+        client_id: The process, as brokers' logs shall show it.
+        isolation: Whether it is given records of open and aborted transactions.
+    """
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        client_id: str,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> None:
+        self._isolation, self._headers = isolation, plan.keeps_headers
+        self._group = group_id(plan)
+        settings = consumer_settings(
+            plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
+        )
+        self._seat = bridge.open(Role.CONSUMER, settings.plans, settings.own)
+
+    def assign(self, starts: Mapping[Key, int | None]) -> str | None:
+        """Read these partitions from now on; return the error, if there is one."""
+        offsets = {key: BEGINNING if at is None else at for key, at in starts.items()}
+        try:
+            self._seat.ask(Ask.ASSIGN, places(offsets))
+        except AskedError as refused:
+            return str(refused)
+        return None
+
+    def poll(self, limit: int, timeout_s: float = 0) -> Batch:
+        """Return what was fetched; errors of a partition end the poll as a whole."""
+        return polled(
+            self._seat, limit, timeout_s, headers=self._headers, isolation=self._isolation
+        )
+
+    def membership(self) -> object:
+        """Return what a transaction needs to commit this consumer's positions: its group."""
+        return Membership(group=self._group)
+
+    def close(self) -> None:
+        """Leave; nothing is committed, and no group is told."""
+        self._seat.close()
+
+
+def polled(
+    seat: Seat,
+    limit: int,
+    timeout_s: float,
+    *,
+    headers: bool,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    on_event: Callable[[Told], None] | None = None,
+) -> Batch:
+    """Have a consumer poll.
+
+    Args:
+        seat: The consumer's.
+        limit: Of records.
+        timeout_s: For the first of them.
+        headers: Whether the message format has headers.
+        isolation: The consumer's.
+        on_event: Takes what its group gave and took meanwhile.
+    """
+    body = integer(limit) + limited(timeout_s)
+    try:
+        told = seat.ask(Ask.POLL, body, on_event=on_event)
+    except AskedError as refused:
+        return batch_of(_NOTHING, error=str(refused), isolation=isolation, headers=headers)
+    return batch_of(told_batch(told.body), isolation=isolation, headers=headers)
+
+
+def batch_of(
+    read: Polled,
+    *,
+    error: str | None = None,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    headers: bool = True,
+) -> Batch:
+    """Return what a poll returned, looked at for damage."""
+    marks = read.marks if headers else None
+    return Batch(
+        spans=read.spans,
+        offsets=read.offsets,
+        values=_values(read),
+        leader_epochs=_epochs(read),
+        ends={},
+        error=error,
+        isolation=isolation,
+        damage=damage(read.payloads, read.keys, marks, read.stamps_ms),
+    )
+
+
+def _epochs(read: Polled) -> Column:
+    if (read.leader_epochs >= 0).all():
+        return read.leader_epochs
+    return [epoch if epoch >= 0 else None for epoch in read.leader_epochs.tolist()]
+
+
+def _values(read: Polled) -> Column:
+    """Return the value at the head of each payload, as the record's 64-bit column has it."""
+    heads = [payload and payload[:VALUE_BYTES] for payload in read.payloads]
+    if all(head is not None and len(head) == VALUE_BYTES for head in heads):
+        joined = b"".join(head for head in heads if head is not None)
+        return np.frombuffer(joined, ">i8").astype(np.int64)
+    values = map(decode_payload, read.payloads)
+    return [value if value is None or value < 1 << 63 else value - (1 << 64) for value in values]

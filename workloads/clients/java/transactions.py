@@ -1,0 +1,197 @@
+"""The transactional producer of one thread, in Java.
+
+What is certain, and when a producer is thrown away, is as `workloads/clients/transactions.py` has
+it for librdkafka: all is answered before the commit is sent, a failure until then leads to an
+abort, and a producer of which nobody knows how far it came is fenced by the next one.
+
+Kafka's own client would end a transaction in an orderly way when it is closed. Here it is closed
+without a limit to wait, which leaves the transaction open for whoever comes next.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from results.record.clock import pause_until, stopwatch_s, unix_s
+from results.record.contents import messages
+from results.record.identities import transactional_id
+from results.record.plan import Plan
+from results.record.terms import Decision, Outcome, TransactionOutcome
+from workloads.clients.course import CRASHED, ON_PURPOSE, Course
+from workloads.clients.java.bridge import AskedError, Bridge, Seat
+from workloads.clients.java.frames import (
+    Ask,
+    Membership,
+    Role,
+    Tell,
+    Told,
+    places,
+    sending,
+    told_report,
+    told_text,
+)
+from workloads.clients.java.settings import transactional_settings
+from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
+
+_GRACE_S = 2.0
+"""What a call may take beyond its own limit."""
+_BROKEN = (AskedError, TimeoutError)
+"""What a call may raise; without a JVM there is no worker either."""
+
+
+class JavaTransactor:
+    """Kafka's own producer with a `transactional.id`, and those that follow it.
+
+    Args:
+        bridge: The worker's JVM.
+        plan: Decides the transaction timeout, linger, compression and payloads.
+        bootstrap: `host:port,...`.
+        thread: The thread's number, below the plan's concurrency.
+    """
+
+    def __init__(self, bridge: Bridge, plan: Plan, *, bootstrap: str, thread: int) -> None:
+        self.transactional_id = transactional_id(thread, plan)
+        self._bridge = bridge
+        self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
+        self._limit_s = plan.transaction_timeout_s
+        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._seat: Seat | None = None
+        self._unanswered: set[int] = set()
+        self._course: Course | None = None
+
+    def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
+        """Carry a transaction out; it takes a few times the transaction timeout at most."""
+        course = self._course = Course(op)
+        self._unanswered.clear()
+        trouble = self._until_the_end(op, reader, starts, course)
+        if op.end is End.CRASH:
+            self._discard()
+            return course.result(
+                Outcome.INFO, Decision.ABORT, TransactionOutcome.UNKNOWN, trouble or CRASHED
+            )
+        if trouble or op.end is End.ABORT:
+            ended = self._abort(answered=course.answered)
+            return course.result(Outcome.FAIL, Decision.ABORT, ended, trouble or ON_PURPOSE)
+        return self._commit(course)
+
+    def close(self) -> None:
+        """End the client at once, whatever it has open."""
+        self._discard()
+
+    def _until_the_end(
+        self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
+    ) -> str | None:
+        """Begin, send, poll and flush; return what went wrong, None if all is answered."""
+        try:
+            seat = self._begin()
+            for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
+                if isinstance(mop, Send):
+                    self._send(seat, mop, number)
+                else:
+                    course.batches.append((number, reader.poll(mop.limit)))
+                if op.pause_s and done == op.pause_after:
+                    self._served(seat)
+                    pause_until(stopwatch_s() + op.pause_s)
+            positions = course.positions(starts) if op.commits_positions or op.handles else {}
+            if positions:
+                member = cast("Membership", reader.membership())
+                self._ask(seat, Ask.OFFSETS, member.packed() + places(positions))
+            self._served(seat)
+        except _BROKEN as broken:
+            return str(broken)
+        if self._unanswered:
+            return f"sends were not answered within {self._limit_s:g} s"
+        return course.trouble()
+
+    def _begin(self) -> Seat:
+        seat = self._seat
+        if seat is None:
+            settings = self._settings
+            seat = self._seat = self._bridge.open(Role.PRODUCER, settings.plans, settings.own)
+            try:
+                self._ask(seat, Ask.INIT)
+            except _BROKEN:
+                self._discard()
+                raise
+        self._ask(seat, Ask.BEGIN)
+        return seat
+
+    def _ask(self, seat: Seat, kind: Ask, body: bytes = b"") -> None:
+        """Ask for what waits for a coordinator; a producer that never answers is thrown away.
+
+        Raises:
+            AskedError: The client refused, or its own limit was over.
+            TimeoutError: It did not answer.
+        """
+        try:
+            seat.ask(kind, body, limit_s=self._limit_s + _GRACE_S, on_event=self._take)
+        except TimeoutError:
+            self._discard()
+            raise
+
+    def _send(self, seat: Seat, mop: Send, number: int) -> None:
+        at_ms = round(unix_s() * 1000)
+        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        self._unanswered.add(number)
+        seat.tell(Ask.SEND, sending(number, mop, sent, at_ms))
+
+    def _served(self, seat: Seat) -> None:
+        """Take reports until all are in, or the limit is over.
+
+        Raises:
+            AskedError: The client could not even begin to send.
+        """
+        deadline_s = stopwatch_s() + self._limit_s
+        while self._unanswered and (left_s := deadline_s - stopwatch_s()) > 0:
+            told = seat.next(left_s)
+            if told is not None:
+                self._take(told)
+
+    def _take(self, told: Told) -> None:
+        """Note what came of the sends of a mop."""
+        if told.kind is Tell.FAILED:
+            raise AskedError(told_text(told.body))
+        report, course = told_report(told.body), self._course
+        assert course is not None, "only a transaction sends"
+        self._unanswered.discard(report.op)
+        errors = {each.index: each.error for each in report.faults}
+        for index, offset in enumerate(report.offsets.tolist()):
+            delivery = (
+                Delivery(error=errors[index])
+                if index in errors
+                else Delivery(offset=offset if offset >= 0 else None, acked=True, error=None)
+            )
+            course.delivered(report.op + index, delivery)
+
+    def _abort(self, *, answered: bool) -> TransactionOutcome:
+        """Abort; a producer of which that is not known is thrown away, and so fenced.
+
+        Also one with sends that were not answered: they may be written after its abort.
+        """
+        seat = self._seat
+        if seat is None or not answered:
+            self._discard()
+            return TransactionOutcome.UNKNOWN
+        try:
+            self._ask(seat, Ask.ABORT_TXN)
+        except _BROKEN:
+            self._discard()
+            return TransactionOutcome.UNKNOWN
+        return TransactionOutcome.ABORTED
+
+    def _commit(self, course: Course) -> TxnResult:
+        seat = self._seat
+        assert seat is not None, "a transaction was begun"
+        try:
+            self._ask(seat, Ask.COMMIT_TXN)
+        except _BROKEN as broken:
+            self._discard()
+            return course.result(
+                Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, str(broken)
+            )
+        return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
+
+    def _discard(self) -> None:
+        """Throw the producer away; nobody waits for its end."""
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            seat.close()

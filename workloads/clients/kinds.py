@@ -1,0 +1,57 @@
+"""The kinds of clients that a worker may have: librdkafka's, and Kafka's own in Java."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from workloads.clients.consumer import ProcessConsumer
+from workloads.clients.java.bridge import Bridge
+from workloads.clients.java.consumer import JavaConsumer
+from workloads.clients.java.member import JavaMember
+from workloads.clients.java.producer import JavaProducer
+from workloads.clients.java.transactions import JavaTransactor
+from workloads.clients.member import GroupConsumer
+from workloads.clients.producer import SharedProducer
+from workloads.clients.transactions import TransactionalProducer
+from workloads.member import GroupClient
+from workloads.protocol import LoneSender, Reader, Transactor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Makes clients; each takes the plan and what `ProcessConsumer` and the like take by name.
+
+    Attributes:
+        sender: Of a worker.
+        reader: Of a process that is assigned by hand.
+        member: Of a process that belongs to a group.
+        transactor: Of a thread.
+    """
+
+    sender: Callable[..., LoneSender]
+    reader: Callable[..., Reader]
+    member: Callable[..., GroupClient]
+    transactor: Callable[..., Transactor]
+
+
+LIBRDKAFKA = Kind(
+    sender=SharedProducer,
+    reader=ProcessConsumer,
+    member=GroupConsumer,
+    transactor=TransactionalProducer,
+)
+
+
+def java(argv: Sequence[str]) -> Kind:
+    """Return Kafka's own clients, in a JVM that is started now and ends with this process.
+
+    Args:
+        argv: Starts it.
+    """
+    bridge = Bridge(argv)
+    return Kind(
+        sender=partial(JavaProducer, bridge),
+        reader=partial(JavaConsumer, bridge),
+        member=partial(JavaMember, bridge),
+        transactor=partial(JavaTransactor, bridge),
+    )

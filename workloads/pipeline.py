@@ -1,0 +1,105 @@
+"""The pipeline workload: members of a group read, transform and write, each batch in a transaction.
+
+Every fourth thread of a worker is a member of the one group. It reads the inputs (all topics but
+the last), sends one value to the output (the last topic) for each record that it read, and commits
+its positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
+whatever happens to members, coordinators and leaders. The other threads feed the inputs, and watch,
+as in the txn workload.
+"""
+
+from itertools import cycle
+from random import Random
+
+from results.record.identities import group_of
+from results.record.plan import Plan
+from results.record.terms import Phase
+from workloads.allotment import Allotment
+from workloads.pacing import Recurring
+from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, Workload
+from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
+
+MEAN_CRASH_S = 15.0
+"""A group that misses a member deals nothing for a session's time: it must get to work between."""
+LEAVE_SHARE = 0.7
+"""Of the members that end; the others vanish without a word."""
+MOST_READ = 40
+"""Records of one transaction: few, so that many transactions are under way around each fault."""
+MOST_SENDS = 3
+"""Partitions that a transaction writes to."""
+
+
+class PipelineGenerator:
+    """The ops of one worker's processes.
+
+    Args:
+        plan: Its seed, topics, partitions and concurrency.
+        worker: The worker's number; it decides the random stream and the ranges of values.
+        workers: How many workers share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._random = Random(f"{plan.seed}/pipeline/{worker}")
+        self._plan = plan
+        self._workers = workers
+        inputs = {*plan.inputs}
+        self._outputs = [key for key in plan.topic_partitions if key[0] not in inputs]
+        self._random.shuffle(self._outputs)
+        self._turn = cycle(self._outputs)  # So that each soon takes a message.
+        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        threads = range(worker, plan.concurrency, workers)
+        feeds = Feeds(
+            keys=[key for key in plan.topic_partitions if key[0] in inputs],
+            threads=[each for each in threads if group_of(each, plan, workers=workers) is None],
+            allotment=self._allotment,
+        )
+        self._feed = TxnGenerator(plan, worker=worker, workers=workers, feeds=feeds)
+        self._pauses = Pauses(plan, worker=worker)
+        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
+
+    def next_op(self, observed: Observed) -> Op:
+        """Return the op of a member, or of a process that feeds the inputs, or watches."""
+        if group_of(observed.thread, self._plan, workers=self._workers) is None:
+            return self._feed.next_op(observed)
+        if not observed.assigned:
+            return Subscribe(topics=self._plan.inputs)
+        if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
+            return Crash(leave=self._random.random() < LEAVE_SHARE)
+        if observed.unhandled:
+            txn = self._transformed(observed.unhandled, ends=observed.phase is Phase.MAIN)
+            return self._pauses.some(txn, observed)
+        return Poll(limit=MOST_READ)
+
+    def _transformed(self, count: int, *, ends: bool) -> Txn:
+        """Return a transaction that sends a value for each record, to a few partitions in turn.
+
+        Args:
+            count: How many records there are.
+            ends: Whether it may end its member: who recovers must not be disturbed.
+        """
+        most = min(MOST_SENDS, count, len(self._outputs))
+        keys = [next(self._turn) for _ in range(self._random.randint(1, most))]
+        cuts = [count * at // len(keys) for at in range(len(keys) + 1)]
+        sends = [
+            self._allotment.send_to(key, end - start)
+            for key, start, end in zip(keys, cuts, cuts[1:], strict=False)
+        ]
+        return Txn(mops=sends, end=self._end() if ends else End.COMMIT, handles=True)
+
+    def _end(self) -> End:
+        drawn = self._random.random()
+        if drawn < CRASH_SHARE:
+            return End.CRASH
+        return End.ABORT if drawn < CRASH_SHARE + ABORT_SHARE / 2 else End.COMMIT
+
+
+WORKLOAD = Workload(
+    generator=PipelineGenerator,
+    brief="read, transform and write in transactions",
+    does="One group reads all topics but the last. For each record a member sends one value to the"
+    " last topic, and commits its positions in the same transaction. Members crash, join and leave."
+    " Other clients feed the inputs, as in `txn`.",
+    finds="inputs that take effect twice, or never",
+    ops="as `txn`; of a member a poll, then a transaction with a value for each record of that poll"
+    " and the positions behind them. A transaction that does not commit ends its process: the next"
+    " one goes on from what the group has committed",
+)
