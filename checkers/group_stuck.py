@@ -90,7 +90,7 @@ def _check(group: Group) -> Findings:
     if facts.calm_from_ns is None or ended_ns is None:
         return Findings(rows=0)
     if group.topic not in facts.plan.inputs:
-        return Findings(rows=0)  # No group reads it.
+        return Findings(rows=0, unshown=(f"no group reads {group.place}",))
     taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
     if not len(taken_ns):  # That it took nothing is another check's.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"

@@ -29,6 +29,8 @@ COMMIT_POSITIONS_SHARE = 0.5
 PAUSES = (0.5, 1.7)
 """How long a transaction pauses at least and at most, in parts of its timeout. Coordinators look
 once a second for those whose time is over."""
+LONG_SHARE, LONG_S = 0.2, 15.0
+"""So many pauses last longer, up to that: old coordinators look once a minute."""
 POLL_LIMIT = 2000
 
 
@@ -73,9 +75,12 @@ class Pauses:
         """Return the transaction, with a pause in it if one is due in the main phase."""
         if observed.phase is not Phase.MAIN or not self._due.due(observed.now_ns):
             return txn
+        pause_s = self._timeout_s * self._random.uniform(*PAUSES)
+        if self._random.random() < LONG_SHARE:
+            pause_s += self._random.uniform(0, LONG_S)
         return replace(
             txn,
-            pause_s=min(self._most_s, self._timeout_s * self._random.uniform(*PAUSES)),
+            pause_s=min(self._most_s, pause_s),
             pause_after=self._random.randint(1, len(txn.mops)),
         )
 

@@ -12,8 +12,9 @@ from cluster.files.properties import properties
 from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
 from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
-from results.record.plan import ABORT_INTERVAL, Plan
+from results.record.plan import Plan
 from results.record.terms import Mode
+from results.record.tuning import ABORT_INTERVAL
 
 CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"

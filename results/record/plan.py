@@ -33,7 +33,7 @@ from results.record.systems import (
     system_named,
 )
 from results.record.terms import Judge, Mode
-from results.record.tuning import PATIENCE, number_of
+from results.record.tuning import MARKERS_S, PATIENCE, abort_interval_s, number_of
 
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
@@ -51,9 +51,6 @@ MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 FIRST_FENCING = (2, 5)
 """From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
-ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-MARKERS_S = 10.0
-"""Time to write the markers of a transaction that was aborted, on a machine that is busy."""
 
 
 REFERENCE = "reference"
@@ -336,8 +333,8 @@ class Plan(Part):
         Its timeout, the interval in which the coordinator looks for those that are over it, and
         time to write the markers.
         """
-        interval_s = (number_of(self.broker.get(ABORT_INTERVAL, "1000")) or 0) / 1000
-        return self.transaction_timeout_s + interval_s + MARKERS_S
+        looks_s = abort_interval_s(self.broker, self.version_numbers if self.is_kafka else None)
+        return self.transaction_timeout_s + looks_s + MARKERS_S
 
     @property
     def shifts_clocks(self) -> bool:

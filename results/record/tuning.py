@@ -10,6 +10,7 @@ https://kafka.apache.org/documentation/#configuration
 """
 
 import re
+from collections.abc import Mapping
 
 _CLIENT = (
     "acks", "allow.auto.create.topics", "api.version.*", "auto.commit.interval.ms",
@@ -65,6 +66,12 @@ PATIENCE = (
     "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
 )  # fmt: skip
 """Settings of brokers: so long others wait until they take somebody for gone."""
+ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+_FIRST_TO_HEED_IT = (0, 11, 0, 2)
+"""Before, coordinators looked once a minute, whatever the setting was (KAFKA-6119)."""
+_UNHEEDED_S = 60.0
+MARKERS_S = 10.0
+"""Time to write the markers of a transaction that was aborted, on a machine that is busy."""
 _DIGITS = 18
 """Of a number in a setting: Java's longest has nineteen."""
 
@@ -93,3 +100,15 @@ def _tunes(name: str, patterns: tuple[str, ...]) -> bool:
 def number_of(setting: str) -> int | None:
     """Return the whole number that a broker's setting says; None: it is another text, or longer."""
     return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
+
+
+def abort_interval_s(broker: Mapping[str, str], version: tuple[int, ...] | None) -> float:
+    """Return how often coordinators look for transactions that are over their timeout, in seconds.
+
+    Args:
+        broker: The brokers' settings.
+        version: Of Kafka; None: of another system.
+    """
+    if version is not None and version < _FIRST_TO_HEED_IT:
+        return _UNHEEDED_S
+    return (number_of(broker.get(ABORT_INTERVAL, "1000")) or 0) / 1000

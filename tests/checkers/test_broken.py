@@ -63,7 +63,11 @@ def some_of_each_row() -> list[Change]:
     for each in CHANGES:
         if each.row == INNOCENT:
             innocent.setdefault(each.base, []).append(each)
-    turns = [some[turn::7][turn] for some in innocent.values() for turn in range(INNOCENT_OF_BASE)]
+    turns = [
+        some[8 * turn % len(some)]
+        for some in innocent.values()
+        for turn in range(min(INNOCENT_OF_BASE, len(some)))
+    ]
     return [*rows.values(), *turns]
 
 

@@ -19,6 +19,7 @@ CHECKER, NAME = repeated_input.CHECKER, repeated_input.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     (NAME, {"op_ids": []}, "a member that the group had replaced"),
 ]
+EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
 ROWS_OF = [
     (
         CHECKER,
@@ -76,7 +77,7 @@ def test_the_reason_names_who_coordinated_the_group_meanwhile() -> None:
 
 
 def test_only_pipelines_are_looked_at() -> None:
-    for workload in ("log", "groups", "txn", "surge"):
+    for workload in ("log", "groups", "txn"):
         assert not CHECKER.applies(facts(plan={"workload": workload}))
     assert CHECKER.applies(facts(plan=PIPELINE))
 
@@ -109,4 +110,5 @@ def a_member_that_was_replaced_commits_all_the_same(record: Record, spot: Spot) 
 
 @innocent(base="pipeline")
 def a_commit_without_an_answer_had_no_effect_and_is_done_again(record: Record, spot: Spot) -> None:
+    """The next member goes on from what the group has committed, which is from before it."""
     never_answered(record, aborted(record, spot).op["op_id"])

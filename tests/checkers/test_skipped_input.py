@@ -21,6 +21,7 @@ CHECKER, NAME = skipped_input.CHECKER, skipped_input.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     (NAME, {"op_ids": [], "reached": 7}, "whether a broker left it out, or the client"),
 ]
+EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
 ROWS_OF = [
     (
         CHECKER,

@@ -109,7 +109,7 @@ def test_brokers_tell_what_they_believe_and_hold(
         log_start_offset=0,
         log_end_offset=3,
         high_watermark=3,
-        last_stable_offset=3 if told else None,
+        last_stable_offset=3,
     )
     for node in ("n1", "n2"):
         believed = Belief(leader=2, leader_epoch=0 if told else None, isr=(1, 2))

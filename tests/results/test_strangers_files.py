@@ -413,10 +413,10 @@ def packed_nulls(path: Path) -> None:
     pq.write_table(pa.Table.from_batches([polled(4_000_000)]), path, compression="zstd")
 
 
-BOMBS = (shrunk, body_that_is_not_there, columns_without_width, packed_nulls)
+OF_STREAMS = (shrunk, body_that_is_not_there, columns_without_width, packed_nulls)
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("bomb", OF_STREAMS)
 def test_15_to_17_a_bomb_of_a_stream_is_refused_before_it_is_decoded(
     bomb: Callable[[Path], None], tmp_path: Path
 ) -> None:

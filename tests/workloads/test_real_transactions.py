@@ -117,18 +117,18 @@ def test_who_pauses_longer_than_its_timeout_is_fenced_and_nothing_of_it_is_seen(
     bootstrap: str,
 ) -> None:
     patient = TransactionalProducer(PLAN, bootstrap=bootstrap, thread=5)
-    in_time = Txn(mops=sends(21), pause_s=0.2)  # A new coordinator takes its time to begin.
+    in_time = Txn(mops=sends(41), pause_s=0.2)  # A new coordinator takes its time to begin.
     assert transact(patient, bootstrap, in_time).outcome is Outcome.OK
     patient.close()
     hasty = PLAN.model_copy(update={"transaction_timeout_s": 2})
     producer = TransactionalProducer(hasty, bootstrap=bootstrap, thread=5)
-    late = transact(producer, bootstrap, Txn(mops=sends(22), pause_s=5))
+    late = transact(producer, bootstrap, Txn(mops=sends(42), pause_s=5))
     assert late.outcome in {Outcome.FAIL, Outcome.INFO}
     assert late.error is not None
     assert late.deliveries[0].acked  # What was sent before the pause.
-    assert transact(producer, bootstrap, Txn(mops=sends(23))).outcome is Outcome.OK
+    assert transact(producer, bootstrap, Txn(mops=sends(43))).outcome is Outcome.OK
     for base, key in ((1 << 32, HERE), (2 << 32, THERE)):
-        assert read(bootstrap, Isolation.READ_COMMITTED, key)[-2:] == [base + 21, base + 23]
+        assert read(bootstrap, Isolation.READ_COMMITTED, key)[-2:] == [base + 41, base + 43]
     producer.close()
 
 

@@ -155,6 +155,8 @@ def test_now_and_then_a_transaction_outlives_its_timeout_and_nothing_else_change
     assert 15 < len(paused) < 50
     assert any(txn.pause_s > 2.5 for txn in paused)
     assert any(txn.pause_s < 1.5 for txn in paused)
+    assert any(txn.pause_s > 4 for txn in paused)
+    assert all(txn.pause_s <= plan.budgets.unavailable_s / 2 for txn in paused)
     assert all(1 <= txn.pause_after <= len(txn.mops) for txn in paused)
     assert any(txn.pause_after < len(txn.mops) for txn in paused)
     patient = txns_of(plan.model_copy(update={"transaction_timeout_s": 10}), 0, 6000)
@@ -224,3 +226,17 @@ def test_what_cannot_carry_transactions_is_refused_in_a_sentence(
         plan_from({"workload": "txn", **values})
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "seconds"),
+    [
+        ("kafka:0.11.0.1", 2 + 60 + 10),
+        ("kafka:0.11.0.2", 2 + 1 + 10),
+        ("kafka:4.3.1", 2 + 1 + 10),
+    ],
+)
+def test_coordinators_of_before_0_11_0_2_look_once_a_minute(system: str, seconds: float) -> None:
+    """KAFKA-6119: they had the interval of the setting written down, and did not use it."""
+    plan = plan_from({"workload": "txn", "system": system, "transaction_timeout_s": 2})
+    assert plan.hanging_after_s == seconds

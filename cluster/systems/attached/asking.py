@@ -21,7 +21,7 @@ from cluster.kafka.secure import RefusedError, dial_by
 from cluster.kafka.wire import Dial, WireError, dialling
 from cluster.protocol import Endpoint, UserError
 from results.record.attached_file import OF_A_RUN, AttachedFile, load_attached, security_of
-from results.record.plan import ABORT_INTERVAL
+from results.record.tuning import ABORT_INTERVAL
 
 A = TypeVar("A", bound=ResponsePayload)
 ASK_TIMEOUT_S = 5.0

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cluster.systems.attached.asking import LAG, PROMISED, SESSIONS, Told
-from results.record.plan import ABORT_INTERVAL
 from results.record.plan_parts import Budgets
+from results.record.tuning import ABORT_INTERVAL
 
 SESSION = SESSIONS[0]
 _OURS_S = {SESSION: 3.0, LAG: 4.0}
