@@ -49,6 +49,7 @@ from cluster.files.rows import (
     replica_states,
 )
 from results.record.reading import read_bytes
+from results.record.terms import CLEAN_SHUTDOWN
 
 MAX_LOG_BYTES = 256 << 20
 """Of one of a node's own logs, whose lines lie in memory together."""
@@ -120,8 +121,8 @@ def read_step(
 
 
 def clean_shutdown(data_dir: Path) -> bool:
-    """Tell whether a broker stopped by itself: it leaves `.kafka_cleanshutdown` in `data_dir`."""
-    return (data_dir / ".kafka_cleanshutdown").exists()
+    """Tell whether a broker stopped by itself: it leaves `CLEAN_SHUTDOWN` in `data_dir`."""
+    return (data_dir / CLEAN_SHUTDOWN).exists()
 
 
 def _metadata_log(files: NodeFiles, partitions: Partitions) -> Iterator[Leadership]:
