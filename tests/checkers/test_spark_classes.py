@@ -64,8 +64,8 @@ def test_two_sessions_at_once_do_not_both_keep_them(
 
 
 def test_a_session_that_fails_keeps_nothing(cache: Path, java: Path, tmp_path: Path) -> None:
+    (tmp_path / "classes.jsa").write_bytes(b"half")
     with pytest.raises(ValueError, match="a job"), kept_classes(java, tmp_path):
-        (tmp_path / "classes.jsa").write_bytes(b"half")
         raise ValueError("a job")
     assert {path.name for path in cache.iterdir()} == {"spark.lock"}
 
@@ -85,7 +85,7 @@ def test_a_real_session_starts_with_what_another_one_left(cache: Path) -> None:
     for _ in range(2):
         with spark_session("local[1]") as session:
             assert session.sparkContext.parallelize([1, 2], 1).sum() == 3
-            jvm = session.sparkContext._jvm  # noqa: SLF001 - Python is not told
+            jvm = session.sparkContext._jvm
             assert jvm is not None
             pid = int(jvm.java.lang.ProcessHandle.current().pid())
             maps = Path(f"/proc/{pid}/maps").read_text()
