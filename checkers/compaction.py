@@ -1,31 +1,45 @@
 """From what a run left to its tables, in steps that tasks do side by side.
 
-A small run is one step. Of a big one each unit (a writer, a node) is a step that writes parts
-(`record/parts/<unit>.<table>.parquet`, sorted by place), and then each table is a step that puts
-its parts together, place by place: so nobody ever holds more than one unit, or one place of one
-table. Both engines take the same steps; only what could not be read comes back from them.
+A small run is one step. Of a big one each unit (a writer, a node) is looked at first, which divides
+it into parts (`parts.py`). Each part is a step that writes files
+(`record/parts/<unit>-<part>.<table>.parquet`, sorted by place). Then each table is a step that puts
+them together, place by place: so nobody ever holds more than one part, or one place of one table.
+Both engines take the same steps; only what could not be read comes back from them.
 """
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from checkers.columns import joined
-from checkers.ingest import NodeReader, Problem, Unit, ingest
-from checkers.layout import Place, TableFile, write_table
-from checkers.ordering import first_key, ordered
+from checkers.ingest import (
+    ASSIGNS,
+    TOUCHES,
+    BrokenStream,
+    NodeReader,
+    Part,
+    Problem,
+    Unit,
+    ingest,
+    with_run,
+)
+from checkers.layout import GROUP_ROWS, Place, TableFile, write_table
+from checkers.left_out import left_out
+from checkers.ordering import leading_key, ordered
+from checkers.parts import PART_BYTES, node_parts, shortened, writer_parts
 from checkers.stored import identified, topic_ids, units_of, write_notes, write_tables
 from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, stream_bytes
-from results.record.tables import TABLES
+from results.record.tables import LIVE, TABLES
 
 SMALL_BYTES = 64 << 20
 """A run whose streams and logs are smaller is one step."""
-HUGE_BYTES = 4 << 30
-"""Of a run with more, two steps at once would need more memory than 6 GiB."""
+_MOVES = "assignments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +48,77 @@ class Step:
 
     Attributes:
         root: The run's folder.
-        unit: Which of its units is read; None for all at once, or where a table is put together.
+        unit: Which of its units is looked at, or read if it is a part; None for all at once, or
+            where a table is put together.
         number: Of the unit.
         table: Which table is put together; empty otherwise.
-        alone: Whether it needs so much memory that no other step is taken meanwhile.
+        bytes: About how much is read.
     """
 
     root: Path
     unit: Unit | None = None
     number: int = 0
     table: str = ""
-    alone: bool = False
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What comes back from a step.
+
+    Attributes:
+        problems: What could not be read.
+        parts: Of a unit that was looked at.
+    """
+
+    problems: Sequence[Problem] = ()
+    parts: Sequence[Unit] = ()
 
 
 Steps = Sequence[Step]
-Doer = Callable[[Steps], Iterable[tuple[Step, list[Problem]]]]
-"""Takes steps in any order, or side by side; gives what could not be read in each."""
+Doer = Callable[[Steps], Iterable[tuple[Step, Found]]]
+"""Takes steps in any order, or side by side."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A unit of a big run, on its way into tables."""
+
+    root: Path
+    number: int
+    parts: list[Unit] = field(default_factory=list)
+    problems: dict[int, list[Problem]] = field(default_factory=dict)
+    """Of each part; those of the look by -1."""
+    first: dict[str, BrokenStream] = field(default_factory=dict)
+
+    def due(self) -> dict[int, Unit]:
+        """Return the parts that are still to be read: again, where a stream turned out broken."""
+        unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
+        if unread:
+            return unread
+        broken = [
+            each for found in self.problems.values() for each in found
+            if isinstance(each, BrokenStream)
+        ]  # fmt: skip
+        again, self.first = shortened(self.parts, broken)
+        for at, part in again.items():
+            self.parts[at] = part
+            self.problems[at] = [
+                each for each in self.problems[at] if isinstance(each, BrokenStream)
+            ]
+        return again
+
+    def told(self) -> list[Problem]:
+        """Return what could not be read of the unit, each thing once."""
+        rest = [
+            each for at in sorted(self.problems) for each in self.problems[at]
+            if not isinstance(each, BrokenStream)
+        ]  # fmt: skip
+        cut = [
+            Problem(unit=each.unit, sentence=each.sentence, cut=True)
+            for _, each in sorted(self.first.items())
+        ]
+        return [*cut, *dict.fromkeys(rest)]
 
 
 def compact(roots: Iterable[Path], do: Doer) -> None:
@@ -60,48 +129,71 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
         do: Takes steps.
     """
     sizes = {root: _bytes(RunPaths(root)) for root in roots}
-    big = {root: units_of(RunPaths(root)) for root in roots if sizes[root] >= SMALL_BYTES}
-    huge = {root for root in big if sizes[root] >= HUGE_BYTES}
+    small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
+    big = [root for root, size in sizes.items() if size >= SMALL_BYTES]
+    looks = []
     for root in big:
         _clear(root)
-    reads = [Step(root=root) for root in roots if root not in big]
-    for root, units in big.items():
-        reads += [
-            Step(root=root, unit=unit, number=at, alone=root in huge)
-            for at, unit in enumerate(units)
+        looks += [
+            Step(root=root, unit=unit, number=at)
+            for at, unit in enumerate(units_of(RunPaths(root)))
         ]
-    problems: dict[Path, dict[int, list[Problem]]] = {root: {} for root in big}
-    for step, found in do(reads):
+    readings: dict[tuple[Path, int], _Reading] = {}
+    for step, found in do([*small, *looks]):
         if step.unit is not None:
-            problems[step.root][step.number] = found
-    puts = [Step(root=root, table=name, alone=root in huge) for root in big for name in _ORDER]
+            readings[step.root, step.number] = _Reading(
+                step.root, step.number, list(found.parts), {-1: list(found.problems)}
+            )
+    _read(readings, do)
+    puts = [Step(root=root, table=name, bytes=sizes[root]) for root in big for name in _ORDER]
     for _ in do(puts):
         pass
-    for root, found_by in problems.items():
-        write_notes(RunPaths(root), [each for at in sorted(found_by) for each in found_by[at]])
+    for root in big:
+        told = [each for (of, _), each in sorted(readings.items()) if of == root]
+        write_notes(RunPaths(root), [problem for each in told for problem in each.told()])
         _clear(root)
 
 
-_ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls"})
+def _part_of(step: Step) -> Part:
+    assert step.unit is not None, "it reads a unit"
+    assert step.unit.part is not None, "or a part of it"
+    return step.unit.part
+
+
+def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
+    """Have all parts read, until none of a broken stream has more than it should have."""
+    while True:
+        due = [
+            Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)
+            for (root, number), reading in readings.items()
+            for unit in reading.due().values()
+        ]
+        if not due:
+            return
+        for step, found in do(due):
+            part = _part_of(step)
+            reading = readings[step.root, step.number]
+            reading.problems.setdefault(part.number, []).extend(found.problems)
+
+
+_ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls", "sends"})
 """The biggest tables first."""
 
 
-def take(step: Step, read_node: NodeReader) -> list[Problem]:
-    """Take a step.
-
-    Returns:
-        What could not be read of its unit.
-    """
+def take(step: Step, read_node: NodeReader) -> Found:
+    """Take a step."""
     if step.table:
         _put_together(step.root, step.table)
-        return []
+        return Found()
     if step.unit is not None:
-        return _write_parts(step, step.unit, read_node)
+        if step.unit.part is not None:
+            return Found(problems=_write_part(step, step.unit, read_node))
+        return _looked_at(step.unit)
     paths = RunPaths(step.root)
     read = [ingest(unit, read_node) for unit in units_of(paths)]
     problems = [problem for _, found in read for problem in found]
     write_tables(paths, [tables for tables, _ in read], problems)
-    return problems
+    return Found(problems=problems)
 
 
 def _bytes(paths: RunPaths) -> int:
@@ -119,6 +211,15 @@ def _stream_bytes(path: Path) -> int:
         return 0  # That it cannot be read is told by who reads it.
 
 
+def _looked_at(unit: Unit) -> Found:
+    if not unit.snapshot:
+        parts, broken = writer_parts(unit, PART_BYTES)
+        return Found(parts=parts, problems=broken)
+    replicas = [folder for folder in unit.folder.glob("data/*-*") if folder.is_dir()]
+    sizes = [sum(file.stat().st_size for file in each.glob("*.log")) for each in replicas]
+    return Found(parts=node_parts(unit, sizes, PART_BYTES))
+
+
 def _parts(root: Path) -> Path:
     return RunPaths(root).record / "parts"
 
@@ -127,21 +228,47 @@ def _clear(root: Path) -> None:
     shutil.rmtree(_parts(root), ignore_errors=True)
 
 
-def _write_parts(step: Step, unit: Unit, read_node: NodeReader) -> list[Problem]:
+def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> list[Problem]:
+    part = _part_of(step)
     tables, problems = ingest(unit, read_node)
     ids = topic_ids(RunPaths(step.root))
     folder = _parts(step.root)
     folder.mkdir(parents=True, exist_ok=True)
+    stem = f"{step.number:06}-{part.number:06}"
+    for left in folder.glob(f"{stem}.*"):  # Of a first time, with more rows than it should have.
+        left.unlink()
+    for name in (ASSIGNS, TOUCHES):
+        if name in tables:
+            pq.write_table(tables.pop(name), folder / f"{stem}.{name}.parquet")
     for name in list(tables):
         table = ordered(name, identified(name, tables.pop(name), ids))
         if table.num_rows:
-            write_table(folder / f"{step.number:06}.{name}.parquet", name, [table])
+            write_table(folder / f"{stem}.{name}.parquet", name, [table])
     return problems
 
 
 def _put_together(root: Path, name: str) -> None:
+    if name == _MOVES:
+        _leave_out(root)
     files = [TableFile(name, path) for path in sorted(_parts(root).glob(f"*.{name}.parquet"))]
     write_table(RunPaths(root).table(name), name, _by_place(name, files))
+
+
+def _leave_out(root: Path) -> None:
+    """Write what assignments leave out, as one more part of their table."""
+    assigns, touches = (
+        [pq.read_table(path) for path in sorted(_parts(root).glob(f"*.{name}.parquet"))]
+        for name in (ASSIGNS, TOUCHES)
+    )
+    if not assigns:
+        return
+    files = [TableFile(_MOVES, path) for path in sorted(_parts(root).glob(f"*.{_MOVES}.parquet"))]
+    schema = LIVE[_MOVES]
+    moves = joined([schema.empty_table(), *(file.read_columns(schema.names) for file in files)])
+    rows = left_out(joined(assigns), moves, joined(touches))
+    if rows.num_rows:
+        table = ordered(_MOVES, with_run(_MOVES, rows, RunPaths(root).run_id))
+        write_table(_parts(root) / f"left-out.{_MOVES}.parquet", _MOVES, [table])
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
@@ -149,9 +276,39 @@ def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
     places: set[Place | None] = {place for file in files for place in file.row_groups}
     known = sorted(place for place in places if place is not None)
     for place in (*known, *({None} & places)):
-        parts = [file.rows_of(place) for file in files if place in file.row_groups]
-        # Writers number their ops apart, and nodes have names: mostly nothing is left to sort.
-        parts.sort(key=lambda part: first_key(name, part))
-        whole = joined(parts)
-        parts.clear()
-        yield ordered(name, whole)
+        parts = [file for file in files if place in file.row_groups]
+        yield from _in_turn(name, place, parts) or _sorted(name, place, parts)
+
+
+def _in_turn(
+    name: str, place: Place | None, files: Sequence[TableFile]
+) -> Iterator[pa.Table] | None:
+    """Yield the rows of a place part by part, if each part's keys are behind those of another."""
+    reaches = [file.reach(place, leading_key(name)) for file in files]
+    by_key = sorted(
+        ((reach, at) for at, reach in enumerate(reaches) if reach is not None),
+    )
+    if len(by_key) < len(files) or any(
+        earlier[0][1] >= later[0][0] for earlier, later in pairwise(by_key)
+    ):
+        return None
+    return _gathered(name, place, [files[at] for _, at in by_key])
+
+
+def _gathered(name: str, place: Place | None, files: Sequence[TableFile]) -> Iterator[pa.Table]:
+    """Yield the rows of files one after the other, in tables that are worth a row group."""
+    waiting: list[pa.Table] = []
+    for file in files:
+        waiting.append(ordered(name, file.rows_of(place)))
+        if sum(each.num_rows for each in waiting) >= GROUP_ROWS:
+            yield joined(waiting)
+            waiting = []
+    if waiting:
+        yield joined(waiting)
+
+
+def _sorted(name: str, place: Place | None, files: Sequence[TableFile]) -> Iterator[pa.Table]:
+    parts = [file.rows_of(place) for file in files]
+    whole = joined(parts)  # In the order of units and parts, which decides where keys are the same.
+    parts.clear()
+    yield ordered(name, whole)

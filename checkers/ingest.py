@@ -6,8 +6,8 @@ onto their sends and polls. A stream that ends without its end mark, or that can
 as a `Problem`, never raised: a broken record must come out as unknown.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,20 @@ from checkers.columns import (
 )
 from checkers.facts import CRASH, FINAL
 from checkers.layout import as_recorded
-from checkers.left_out import left_out
+from checkers.left_out import left_out, moved
 from results.record.declared import Sight
+from results.record.spans import OP_ID, span_rows
 from results.record.stream import STREAM_SUFFIX, read_whole, table_of
 from results.record.tables import DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """What Kafka says of the id of a topic that has none."""
-_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
+BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
 """What reading hostile bytes raises."""
+ASSIGNS, TOUCHES = "assigns", "touches"
+"""What parts leave for `left_out`: ops that assign, and partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
 """A writer numbers its ops in a row: so many bits, and those of its parts, fit an integer."""
@@ -67,6 +70,38 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenStream(Problem):
+    """A stream that cannot be read from a place on.
+
+    Attributes:
+        stream: The name of its file.
+        at: `Span.at`.
+    """
+
+    stream: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What of a unit is read: of a writer's streams the rows of some ops, of a node some replicas.
+
+    Attributes:
+        number: Of the part.
+        parts: How many there are.
+        ops: The least and the greatest op id.
+        spans: `Span.at` of what holds its rows, by the stream's name.
+        bytes: About how many these have.
+    """
+
+    number: int
+    parts: int
+    bytes: int = 0
+    ops: tuple[int, int] = (0, 0)
+    spans: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """What one task of ingest reads.
 
@@ -79,6 +114,7 @@ class Unit:
         sees: What of a node's files is read: what its system shows.
         old: Whether the run's messages are of before `results.record.contents`: nobody can tell
             whether copies of them are intact.
+        part: Which part of it is read; None: all.
     """
 
     run_id: str
@@ -87,6 +123,7 @@ class Unit:
     snapshot: str = ""
     sees: frozenset[Sight] = frozenset(Sight)
     old: bool = False
+    part: "Part | None" = None
 
     @property
     def of_step(self) -> bool:
@@ -125,29 +162,35 @@ def step_units(run_id: str, snapshots: Path) -> list[Unit]:
 
 
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
-    """Return the complete tables of a unit, and what of it could not be read."""
+    """Return the complete tables of a unit, and what of it could not be read.
+
+    Those of a part of a writer's streams lack what assignments leave out, which needs all parts;
+    `ASSIGNS` and `TOUCHES` have what is needed for it.
+    """
     problems: list[Problem] = []
     try:
         if unit.snapshot:
             tables = _node_tables(unit, read_node, problems)
         else:
-            tables = completed(_read_streams(unit, problems))
+            tables = completed(_read_streams(unit, problems), whole=unit.part is None)
         return {
-            name: _with_run(name, table, unit.run_id) for name, table in tables.items()
+            name: with_run(name, table, unit.run_id) if name in TABLES else table
+            for name, table in tables.items()
         }, problems
-    except _BROKEN as broken:
+    except BROKEN as broken:
         sentence = f"{unit.label}: {type(broken).__name__}: {broken}"
         return {}, [*problems, Problem(unit=unit.label, sentence=sentence, cut=not unit.snapshot)]
 
 
-def completed(streams: Mapping[str, pa.Table]) -> Tables:
+def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
     """Join invocations with completions, and copy ops onto what they sent and read.
 
     Args:
         streams: Tables of `LIVE` by name, of one writer; absent ones are empty.
+        whole: Whether they have all of its ops, rather than a part of them.
 
     Returns:
-        Tables of `TABLES`, but for `run_id`.
+        Tables of `TABLES`, but for `run_id`; of a part also `ASSIGNS` and `TOUCHES`.
     """
     live = {name: streams.get(name, schema.empty_table()) for name, schema in LIVE.items()}
     sends = _sends(live["send_invocations"], live["send_completions"])
@@ -161,7 +204,10 @@ def completed(streams: Mapping[str, pa.Table]) -> Tables:
     copies = ("process", "phase", "invoke_ns", "complete_ns", "outcome")
     tables["polls"] = _with_op(live["polled"], ops, copies)
     moves = live["assignments"]
-    tables["assignments"] = joined([moves, left_out(ops, moves, tables["sends"])])
+    if whole:
+        tables["assignments"] = joined([moves, left_out(ops, moves, tables["sends"])])
+    else:
+        tables[ASSIGNS], tables[TOUCHES] = moved(ops, tables["sends"])
     return tables
 
 
@@ -208,25 +254,55 @@ def writer_of(path: Path) -> str:
     return path.name.removesuffix(STREAM_SUFFIX).partition(".")[2]
 
 
+def stream_paths(unit: Unit) -> list[Path]:
+    """Return the live streams of a writer, by name."""
+    return [
+        path
+        for path in sorted(unit.folder.glob(f"*.{unit.name}{STREAM_SUFFIX}"))
+        if table_of(path) in LIVE and writer_of(path) == unit.name
+    ]
+
+
 def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
     streams: Tables = {}
-    for path in sorted(unit.folder.glob(f"*.{unit.name}{STREAM_SUFFIX}")):
+    for path in stream_paths(unit):
         name = table_of(path)
-        if name not in LIVE or writer_of(path) != unit.name:
-            continue
         batches: list[pa.RecordBatch] = []
+        at = 0
         try:
-            for batch in read_whole(path):
+            for at, batch in _rows(path, unit.part):  # noqa: B007 - where it failed
+                if batch is None:
+                    continue
                 # A cast would make nulls of words, and nobody would know that there was more.
                 if not batch.schema.equals(as_recorded(LIVE[name], batch.schema)):
                     raise ValueError("its columns are not those of its table")
                 batches.append(_coded(batch))
-        except _BROKEN as broken:
-            sentence = f"the stream {path.name} is cut: {broken}"
-            problems.append(Problem(unit=unit.name, sentence=sentence, cut=True))
+        except BROKEN as broken:
+            problems.append(broken_stream(unit, path, broken, at))
         if batches:
             streams[name] = joined([pa.Table.from_batches(batches)])
     return streams
+
+
+def broken_stream(unit: Unit, path: Path, broken: BaseException, at: int) -> BrokenStream:
+    """Return what is told of a stream that cannot be read from a place on."""
+    sentence = f"the stream {path.name} is cut: {broken}"
+    return BrokenStream(unit=unit.name, sentence=sentence, cut=True, stream=path.name, at=at)
+
+
+def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """Yield the batches of a stream, or of a part of it; None tells where the next one lies."""
+    if part is None:
+        yield from ((0, batch) for batch in read_whole(path))
+        return
+    low, high = part.ops
+    for at, batch in span_rows(path, part.spans.get(path.name, ())):
+        if batch is None or OP_ID not in batch.schema.names:
+            yield at, batch
+            continue
+        ids = batch[OP_ID].fill_null(NONE).to_numpy(zero_copy_only=False)
+        inside = (ids >= low) & (ids <= high)
+        yield at, batch if inside.all() else batch.filter(pa.array(inside))
 
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -243,7 +319,7 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
     try:
         for name, batch in read_node(unit, problems):
             batches.setdefault(name, []).append(batch)
-    except _BROKEN as broken:
+    except BROKEN as broken:
         sentence = f"the files of {unit.label} cannot be read: {broken}"
         problems.append(Problem(unit=unit.label, sentence=sentence))
     tables = {name: joined([pa.Table.from_batches(rows)]) for name, rows in batches.items()}
@@ -252,7 +328,7 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
     return tables
 
 
-def _with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
+def with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
     """Add `run_id`, and bring the columns into the table's order and types, strings coded."""
     schema = TABLES[name]
     columns = [

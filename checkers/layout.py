@@ -160,6 +160,24 @@ class TableFile:
         told = [(group.column(at).statistics, group.num_rows) for group in groups]
         return any(not each or each.null_count != rows for each, rows in told)
 
+    def reach(self, place: Place | None, name: str) -> tuple[int, int] | None:
+        """Return the least and the greatest number of a column at a place.
+
+        None: its row groups do not tell, or it has none, or other things than numbers.
+        """
+        if not pa.types.is_integer(TABLES[self.name].field(name).type):
+            return None
+        metadata = self._file.metadata
+        at = metadata.schema.names.index(name)
+        ends: list[int] = []
+        for number, of in enumerate(self.row_groups):
+            if of == place:
+                told = metadata.row_group(number).column(at).statistics
+                if told is None or not told.has_min_max or told.null_count:
+                    return None
+                ends += [int(str(told.min)), int(str(told.max))]
+        return (min(ends), max(ends)) if ends else None
+
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:
         """The place of each row group, None if it holds several, or rows without a place.

@@ -16,6 +16,7 @@ from checkers.columns import (
     ints,
     joined,
     nullable,
+    order_of,
     repeat,
     runs_of,
     select,
@@ -25,6 +26,7 @@ from checkers.positions import ASSIGN, LEFT_OUT, OpOrder
 from results.record.terms import F, Outcome
 
 _PLACE = ("topic", "topic_id", "partition")
+_ASSIGN = ("op_id", "process", "f", "outcome", "invoke_ns")
 _TOUCH = ("op_id", "process", *_PLACE)
 
 
@@ -58,6 +60,29 @@ def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
     kept = keys[: named.num_rows] * (len(places) + 1) + places[: named.num_rows]
     missed = first[~np.isin(due[first], kept)]
     return _rows(take(touches, rows[missed]), take(assigns, after[missed]), assignments.schema)
+
+
+def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return what `left_out` needs of some ops in a row, which are not all: a few rows.
+
+    Args:
+        ops: As of `left_out`.
+        sends: Of the same ops.
+
+    Returns:
+        `ops` and `sends` for it: those that assign, and of those that a process sent to a partition
+        between two of them, one.
+    """
+    assigns = select(ops.select(_ASSIGN), equal(ops, "f", F.ASSIGN.value))
+    touches = _first_of_each(sends)
+    order = OpOrder(assigns, touches)
+    keys = order.keys(ints(touches, "process"), ints(touches, "op_id"))
+    assigned = np.sort(order.keys(ints(assigns, "process"), ints(assigns, "op_id")))
+    between = np.searchsorted(assigned, keys, side="right")
+    process, places = ints(touches, "process"), _places(touches)
+    cuts = order_of(between, process, places)
+    first = runs_of(between[cuts], process[cuts], places[cuts])[:-1]
+    return assigns, take(touches, np.sort(cuts[first]))
 
 
 def _first_of_each(sends: pa.Table) -> pa.Table:

@@ -70,11 +70,9 @@ def _numbered(places: _Keys) -> _Keys:
     return [number.astype(np.int16)] if places else []
 
 
-def first_key(name: str, table: pa.Table) -> tuple[tuple[bool, Any], ...]:
-    """Return what orders the first row of a table that has one."""
-    row = table.slice(0, 1)
-    values = [row[key][0].as_py() for key in _KEYS[name] if key in table.column_names]
-    return tuple((value is None, 0 if value is None else value) for value in values)
+def leading_key(name: str) -> str:
+    """Return the column that orders the rows of a place in a table before all others."""
+    return _KEYS[name][0]
 
 
 def in_order(keys: Iterable[npt.NDArray[Any]]) -> bool:

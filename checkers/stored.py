@@ -5,7 +5,7 @@ Whatever is missing or broken becomes a problem of `RunFacts`, never an exceptio
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -226,7 +226,10 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
         "ingest": _INGEST,
         "run_id": paths.run_id,
         "seals": {name: seal(paths.table(name)) for name in TABLES if paths.table(name).exists()},
-        "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
+        "problems": [
+            {name: getattr(each, name) for name in ("unit", "sentence", "cut")}
+            for each in (*missing_streams(paths), *problems)
+        ],
     }
     write_atomically(notes_file(paths), json.dumps(notes, indent=1) + "\n")
 

@@ -77,6 +77,18 @@ def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
+def locked_if_free(path: Path) -> Iterator[bool]:
+    """Hold a file's lock if nobody else does, and tell whether; made as `locked` does.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        yield _try_lock(file.fileno())
+
+
+@contextmanager
 def refused(folder: Path) -> Iterator[None]:
     """Turn what the file system refuses into one sentence with the remedy.
 

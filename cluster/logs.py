@@ -11,7 +11,7 @@ from cluster.files.checkpoints import offset_checkpoint, properties
 from cluster.files.damage import DamagedFileError
 from cluster.files.quorum_log import LoggedVote, quorum_votes
 from cluster.protocol import ClusterError, Disk
-from results.record.terms import QUORUM_TOPIC, CheckpointFile
+from results.record.terms import CLEAN_SHUTDOWN, QUORUM_TOPIC, CheckpointFile
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
@@ -30,7 +30,7 @@ class KafkaLogs:
         CheckpointFile.HIGH_WATERMARKS.value,
         CheckpointFile.LOG_STARTS.value,
         "cleaner-offset-checkpoint",
-        ".kafka_cleanshutdown",
+        CLEAN_SHUTDOWN,
     )
     votes_log: PurePosixPath = PurePosixPath("logs/server.log")
 

@@ -1,8 +1,8 @@
 """The engine of a run's judgement, made ready while the run still goes on.
 
-Spark takes as long to start as brokers take to stop. So a thread of the run's command watches the
-milestones. When all is recovered, it imports what judges and draws; when clients stop, it starts
-Spark: the main phase has the machine for itself. The local engine, and Spark on a cluster, are
+Spark takes as long to start as the last reads and the stop of the brokers. So a thread of the run's
+command watches the milestones. When all is recovered, it imports what judges and draws, and starts
+Spark: until then the run has the machine for itself. The local engine, and Spark on a cluster, are
 started when the judgement begins.
 
 What the thread raises is raised where the judgement begins, as if Spark had been started there.
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from checkers.engine import Engine as Worker
 
 LOOK_S = 0.2
-_DUE = frozenset({STOPPING, "final-reads", "noted", "stopped", "collected"})
-"""From the first of these milestones on, no client of the run sends any more."""
-_CALM = frozenset({*_DUE, "recovered"})
-"""From the first of these on, all faults are healed."""
+_CALM = frozenset({"recovered", STOPPING, "final-reads", "noted", "stopped", "collected"})
+"""From the first of these milestones on, all faults are healed, as far as they will be."""
 
 
 class Ahead:
@@ -112,7 +110,6 @@ class Ahead:
             self._await(paths, _CALM)
             if not self._due.is_set():
                 _load()
-            self._await(paths, _DUE)
             if self._given_up:
                 return
             # The stage listens by now; and what is started here must end by signals.

@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from checkers.compaction import Step, Steps, compact, take
+from checkers.compaction import Found, Step, Steps, compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import examine_places, reader_of
-from checkers.ingest import Problem
 from checkers.layout import DamagedError, Place
 from checkers.spark.nodes import read_node
 
 T = TypeVar("T")
 R = TypeVar("R")
 _TASKS_A_CORE = 4
+_STEPS_A_TASK = 4
 _ALONE = 24_000_000
 """A group of more rows is judged while no other is, or two of them would need too much memory."""
 
@@ -118,20 +118,15 @@ def _judge(works: Sequence[Work]) -> Iterator[Piece]:
 def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:
     """Work out the tables of runs that the tasks see."""
 
-    def do(steps: Steps) -> Iterable[tuple[Step, list[Problem]]]:
-        alone = [step for step in steps if step.alone]
-        rest = [step for step in steps if not step.alone]
-        count = min(len(rest), _TASKS_A_CORE * cores)
-        shares = [rest[first::count] for first in range(count)]
-        return [
-            *_in_tasks(session, [alone] if alone else [], _take),
-            *_in_tasks(session, shares, _take),
-        ]
+    def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
+        longest = sorted(steps, key=lambda step: -step.bytes)
+        count = min(len(steps), max(_TASKS_A_CORE * cores, len(steps) // _STEPS_A_TASK))
+        return _in_tasks(session, [longest[first::count] for first in range(count)], _take)
 
     compact([root.absolute() for root in roots], do)
 
 
-def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
+def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
     """Take the steps of a task."""
     for step in steps:
         yield step, take(step, read_node)

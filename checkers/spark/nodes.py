@@ -30,7 +30,11 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
     damage: list[Damage] = []
     read = replica.read_step if unit.of_step else replica.read_node
     try:
-        rows = read(unit.folder, node=unit.name, snapshot=unit.snapshot, problems=damage)
+        part = unit.part
+        share = replica.Share(part.number, part.parts) if part else replica.ALL
+        rows = read(
+            unit.folder, node=unit.name, snapshot=unit.snapshot, problems=damage, share=share
+        )
         yield from ((name, _shown(name, batch, unit.sees)) for name, batch in rows)
     except DamagedFileError as broken:
         problems.append(Problem(unit=unit.label, sentence=f"{unit.label}: {broken}"))

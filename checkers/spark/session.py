@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,15 +25,19 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
+from checkers.spark.classes import kept_classes
 from checkers.spark.shipping import NEEDED, archive, missing
 from results.record.clock import wait_until
 
 DEFAULT_MASTER = "local[2]"
+_SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
 _LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
+_END_S = 120
+"""A Java that keeps its classes takes some ten seconds to end, on a machine that is idle."""
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
@@ -80,14 +84,15 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
             f"{chosen} is a Spark Connect server, which cannot be used yet: name the cluster's"
             " master with --spark-master (spark://..., yarn, k8s://...), or use --engine local"
         )
-    with tempfile.TemporaryDirectory(
-        prefix="logquake-spark-", ignore_cleanup_errors=True
-    ) as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True) as scratch,
+        kept_classes(_java(), Path(scratch)) as flags,
+    ):
         before, root = list(sys.path), logging.getLogger()
         root.addFilter(_no_ctrl_c)
         session = None
         try:
-            session = _started(chosen, Path(scratch))
+            session = _started(chosen, Path(scratch), flags)
             if cores(chosen) is None:
                 _ship(session.sparkContext, chosen, Path(scratch))
             yield session
@@ -104,10 +109,9 @@ def _no_ctrl_c(record: logging.LogRecord) -> bool:
     return not (kind and issubclass(kind, KeyboardInterrupt))
 
 
-def _started(master: str, scratch: Path) -> SparkSession:
-    _need_java()
+def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
     output = scratch / "spark.log"
-    settings = SparkConf(loadDefaults=False).setAll(_settings(master, scratch))
+    settings = SparkConf(loadDefaults=False).setAll(_settings(master, scratch, flags))
     if cores(master) is not None or _loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     gateway = None
@@ -210,22 +214,30 @@ def failure(failed: Exception) -> str:
     return f"a job of Spark failed: {(raised or lines)[0]}; try --engine local"
 
 
-def _need_java() -> None:
+def _java() -> Path:
+    """Return the program that Spark will start.
+
+    Raises:
+        EngineError: There is none.
+    """
     home = os.environ.get("JAVA_HOME")
-    if not (home and (Path(home) / "bin" / "java").exists()) and not shutil.which("java"):
+    of_home = Path(home) / "bin" / "java" if home else None
+    program = of_home if of_home and of_home.exists() else shutil.which("java")
+    if not program:
         raise EngineError(
             "Spark needs Java 17 or newer, and there is no `java` in PATH nor in JAVA_HOME:"
             " install openjdk-17-jre-headless, or use --engine local"
         )
+    return Path(program)
 
 
-def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
+def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[str, str]]:
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG4J, encoding="utf-8")
     options = (
         f"-Dlog4j2.configurationFile={logging} -Djava.io.tmpdir={scratch}"
         f" -Dderby.system.home={scratch} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m"
-        " -XX:-UsePerfData"
+        f" -XX:-UsePerfData {' '.join(flags)}"
     )
     settings = {
         "spark.master": master,
@@ -247,6 +259,7 @@ def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
         "spark.python.worker.reuse": "true",
     }
     if cores(master) is not None:
+        settings["spark.python.daemon.module"] = "checkers.spark.daemon"
         # Its tasks are processes of this machine: they import what this one imports.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         # Its ports on loopback answer this session only; Spark makes a secret of its own for that.
@@ -279,5 +292,5 @@ def _end(gateway: JavaGateway) -> None:
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=_END_S)
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that the next one starts

@@ -11,7 +11,9 @@ stands beside a log of old messages, which have no epochs.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -49,12 +51,44 @@ from cluster.files.rows import (
     replica_states,
 )
 from results.record.reading import read_bytes
+from results.record.terms import CLEAN_SHUTDOWN
 
 MAX_LOG_BYTES = 256 << 20
 """Of one of a node's own logs, whose lines lie in memory together."""
+T = TypeVar("T")
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows of it."""
 
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of a node's replicas that follow one another.
+
+    Attributes:
+        number: Of the share, from 0.
+        shares: How many there are.
+    """
+
+    number: int = 0
+    shares: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether none comes before it."""
+        return self.number == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether none comes after it."""
+        return self.number == self.shares - 1
+
+    def of(self, all_of_them: Sequence[T]) -> Sequence[T]:
+        """Return its own of some things."""
+        start, end = (len(all_of_them) * at // self.shares for at in (self.number, self.number + 1))
+        return all_of_them[start:end]
+
+
+ALL = Share()
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>[0-9]+)$")
 _SNAPSHOT = re.compile(r"^(?P<offset>[0-9]{20})-[0-9]{10}\.checkpoint$")
 _INTERNAL = "__"
@@ -68,6 +102,7 @@ def read_node(
     snapshot: str,
     problems: list[Problem],
     topic_ids: Mapping[str, str] | None = None,
+    share: Share = ALL,
 ) -> Iterator[Rows]:
     """Read what a stopped node left behind.
 
@@ -80,17 +115,21 @@ def read_node(
         snapshot: How this state of the replicas is called, `final`.
         problems: Gets what could not be read, as the iteration comes to it.
         topic_ids: The ids of topics by name, for those of whose ids no file of the node tells.
+        share: Which replicas are read; with the first ones the metadata log, with the last ones
+            the rest.
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems)
     if not files.data.is_dir():
         files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
     partitions = Partitions()
     leaderships = list(_metadata_log(files, partitions))
-    yield "leadership", metadata_leadership(leaderships, node=node)
+    if share.is_first:
+        yield "leadership", metadata_leadership(leaderships, node=node)
     known = {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {}), **partitions.topic_ids}
-    yield from _replicas(files, known)
-    yield from _groups(files, known)
-    yield from _logged(files, known)
+    yield from _replicas(files, known, share)
+    if share.is_last:
+        yield from _groups(files, known)
+        yield from _logged(files, known)
 
 
 def read_step(
@@ -100,6 +139,7 @@ def read_step(
     snapshot: str,
     problems: list[Problem],
     topic_ids: Mapping[str, str] | None = None,
+    share: Share = ALL,
 ) -> Iterator[Rows]:
     """Read the copy of a node's `data/` that a step of a scenario made, maybe of a live broker.
 
@@ -112,16 +152,17 @@ def read_step(
         snapshot: The step's name, `step-01`.
         problems: Gets what could not be read, as the iteration comes to it.
         topic_ids: As of `read_node`.
+        share: Which replicas are read.
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems, live=True)
     if not files.data.is_dir():
         files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
-    yield from _replicas(files, {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {})})
+    yield from _replicas(files, {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {})}, share)
 
 
 def clean_shutdown(data_dir: Path) -> bool:
-    """Tell whether a broker stopped by itself: it leaves `.kafka_cleanshutdown` in `data_dir`."""
-    return (data_dir / ".kafka_cleanshutdown").exists()
+    """Tell whether a broker stopped by itself: it leaves `CLEAN_SHUTDOWN` in `data_dir`."""
+    return (data_dir / CLEAN_SHUTDOWN).exists()
 
 
 def _metadata_log(files: NodeFiles, partitions: Partitions) -> Iterator[Leadership]:
@@ -151,11 +192,11 @@ def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]
     return 0, []
 
 
-def _replicas(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> Iterator[Rows]:
     high_watermarks = files.offsets("replication-offset-checkpoint")
     log_starts = files.offsets("log-start-offset-checkpoint")
     ids_may_lack = files.by_zookeeper
-    for folder, topic, partition in _partition_folders(files.data):
+    for folder, topic, partition in share.of(list(_partition_folders(files.data))):
         topic_id = files.parsed(
             folder / "partition.metadata", partition_topic_id, may_be_missing=ids_may_lack
         )

@@ -106,16 +106,23 @@ class BrokerProcesses:
         broker = self._brokers.get(node)
         return broker is not None and not broker.paused and not broker.ended_by_us
 
-    def stop(self, node: str, timeout_s: float) -> bool:
+    def stop(self, node: str, timeout_s: float, is_done: Callable[[], bool] | None = None) -> bool:
         """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
 
+        Args:
+            node: Whose it is.
+            timeout_s: The limit.
+            is_done: Tells that it has closed its files, and waits for what will not come: then it
+                is killed at once.
+
         Returns:
-            True if it ended by itself after SIGTERM; False if it had to be killed, or was gone.
+            True if it ended by itself after SIGTERM, or was done; False if it had to be killed, or
+            was gone.
         """
         with self._one_turn if self._played_by else nullcontext():
-            return self._stopped(self._player(node), timeout_s)
+            return self._stopped(self._player(node), timeout_s, is_done)
 
-    def _stopped(self, node: str, timeout_s: float) -> bool:
+    def _stopped(self, node: str, timeout_s: float, is_done: Callable[[], bool] | None) -> bool:
         broker = self._brokers.get(node)
         if broker is None or not self._is_running(broker.process):
             if broker is not None and self._played_by and broker.ended_well:
@@ -126,11 +133,16 @@ class BrokerProcesses:
         self._hosts.send_signal(broker.process, signal.SIGTERM)
         self.resume(node)
         try:
-            self._wait_gone(broker.process, timeout_s)
+            self._wait_gone(broker.process, timeout_s, is_done)
         except WaitTimeoutError:
             log.warning("%s did not stop within %g s and is killed", called(node), timeout_s)
             self.kill(node)
             return False
+        if self._is_running(broker.process):
+            log.info("%s has closed its files, and waits for a quorum that is gone", called(node))
+            self.kill(node)
+            broker.ended_well = True
+            return True
         log.info("%s stopped by itself", called(node))
         broker.ended_well = True
         if self._in_order:
@@ -244,9 +256,11 @@ class BrokerProcesses:
     def _is_running(self, process: ProcessId) -> bool:
         return self._hosts.state_of(process) not in ENDED
 
-    def _wait_gone(self, process: ProcessId, timeout_s: float) -> None:
+    def _wait_gone(
+        self, process: ProcessId, timeout_s: float, or_else: Callable[[], bool] | None = None
+    ) -> None:
         wait_until(
-            lambda: not self._is_running(process),
+            lambda: not self._is_running(process) or (or_else is not None and or_else()),
             timeout_s=timeout_s,
             what=f"the end of process {process.pid}",
             interval_s=0.02,

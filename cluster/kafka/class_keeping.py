@@ -1,40 +1,38 @@
 """Has Java keep the classes of a version of Kafka (`classes.py`): a broker lives just for that."""
 
-import json
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from cluster.cache import cache_folder, locked
 from cluster.files.properties import properties
 from cluster.java import Java
 from cluster.kafka.brokers import BY_SIGTERM
-from cluster.kafka.classes import archive_of, checksum, flags_of, is_whole, noted_of
+from cluster.kafka.classes import archive_of
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.log_files import logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
 from cluster.kafka.versions import numbers_of
-from cluster.protocol import ClusterError, UserError
-from results.record.clock import WaitTimeoutError, wait_until
+from cluster.kept_classes import (
+    NotThisTimeError,
+    flags_of,
+    is_settled,
+    keep,
+    keeping_flags,
+    starts_with,
+)
+from cluster.protocol import UserError
+from results.record.clock import wait_until
 from results.record.terms import Mode
 
 LIFE_S = 90
 """So long such a broker may live, whatever becomes of who started it."""
 START_S = 60
 END_S = 60
-_SCRATCH = "making-"
-TRIES = 3
-"""So often a broker that did not start, or was too slow, is tried: that may have been by chance."""
-
-
-class _NotThisTimeError(Exception):
-    """A broker did not live as it should; another time it may."""
 
 
 def keep_classes(
@@ -49,43 +47,16 @@ def keep_classes(
     """
     with suppress(UserError):  # There may be no folder to keep anything in.
         archive = archive_of(java, distribution)
-        if _is_settled(archive):
+        if is_settled(archive):
             return
         with locked(cache_folder() / "lock", progress):
-            if not _is_settled(archive):
+            if not is_settled(archive):
                 progress(f"preparing Kafka {distribution.version} for quicker starts, once")
-                _keep(archive, java, distribution)
-
-
-def _is_settled(archive: Path) -> bool:
-    """Tell whether a file of classes was made, or can never be, or was tried often enough."""
-    noted = noted_of(archive)
-    return noted is not None and int(noted.get("tries", TRIES)) >= TRIES
-
-
-def _keep(archive: Path, java: Java, distribution: Distribution) -> None:
-    with suppress(OSError):
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        for left in archive.parent.glob(f"{_SCRATCH}*"):  # By who was killed, and held the lock.
-            shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(
-            dir=archive.parent, prefix=_SCRATCH, ignore_cleanup_errors=True
-        ) as scratch:
-            made = Path(scratch) / archive.name
-            try:
-                _make(made, java, distribution)
-                noted = checksum(made) if _starts(java, made) else {}
-            except (_NotThisTimeError, WaitTimeoutError, subprocess.TimeoutExpired):
-                tries = int((noted_of(archive) or {}).get("tries", 0)) + 1
-                noted = {"tries": f"{tries}"}
-            except ClusterError:
-                noted = {}
-            if "sha256" in noted:
-                made.replace(archive)
-            draft = Path(scratch) / "noted"
-            draft.write_text(json.dumps(noted), encoding="utf-8")
-            draft.replace(archive.with_suffix(".json"))
-    is_whole.cache_clear()
+                keep(
+                    archive,
+                    lambda made: _make(made, java, distribution),
+                    lambda made: starts_with(java.path, [*JVM_FLAGS, *flags_of(made)]),
+                )
 
 
 def _make(archive: Path, java: Java, distribution: Distribution) -> None:
@@ -98,7 +69,7 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
     format_storage(java, distribution, settings={"n1": settings}, data={"n1": folder / "data"})
     logging = logging_to(folder, node_files(Mode.COMBINED), numbers_of(distribution.version))
     logging.file.write_text(logging.text, encoding="utf-8")
-    argv = java_argv(java, distribution, f"-XX:ArchiveClassesAtExit={archive}",
+    argv = java_argv(java, distribution, *keeping_flags(archive),
                      logging.java_property, f"-Djava.io.tmpdir={folder}", "kafka.Kafka",
                      str(settings))  # fmt: skip
     with ExitStack() as undo:
@@ -114,16 +85,10 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
             lambda: broker.poll() is not None or _listens(port), timeout_s=START_S, what="a broker"
         )
         if broker.poll() is not None:  # It leaves a file all the same, of what it came to.
-            raise _NotThisTimeError(f"it ended with {broker.poll()} before it listened")
+            raise NotThisTimeError(f"it ended with {broker.poll()} before it listened")
         broker.terminate()
         if (code := broker.wait(END_S)) not in (0, BY_SIGTERM):
-            raise _NotThisTimeError(f"it ended with {code} instead of in order")
-
-
-def _starts(java: Java, archive: Path) -> bool:
-    """Tell whether a Java starts with a file of classes: it must not hinder any broker."""
-    argv = [str(java.path), *JVM_FLAGS, *flags_of(archive), "-version"]
-    return not subprocess.run(argv, capture_output=True, timeout=END_S, check=False).returncode  # noqa: S603 - as above
+            raise NotThisTimeError(f"it ended with {code} instead of in order")
 
 
 def _settings(data: Path, port: int, controllers: int) -> str:

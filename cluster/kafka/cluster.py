@@ -24,7 +24,7 @@ from cluster.kafka.topics import make_topic, make_topics
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
-from cluster.logs import KafkaLogs
+from cluster.logs import DATA, KafkaLogs
 from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
@@ -40,7 +40,7 @@ from results.record.declared import Sight
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start
-from results.record.terms import Mode
+from results.record.terms import CLEAN_SHUTDOWN, Mode
 from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
@@ -168,6 +168,9 @@ class KafkaCluster:
           files, for which its controller waits. Told one after another, the last one may wait for
           a quorum that is gone, and is killed. On a machine that is too busy that can still be.
 
+        Kafka's last controller waits 5 s for the others to hear that it resigns
+        (`KafkaRaftClient.shutdown`), but they are gone. So it is killed once its files are closed.
+
         Args:
             timeout_s: The limit of each node, after which it is killed.
 
@@ -178,7 +181,7 @@ class KafkaCluster:
         last = [node for node in self.nodes if view and node == view.controller]
         first = [node for node in self.nodes if node not in last]
         ended = self._stop_brokers([first, last], timeout_s)
-        stops = [partial(self.stop_node, node, timeout_s) for node in self.controllers]
+        stops = [partial(self._stop_for_good, node, timeout_s) for node in self.controllers]
         ended |= dict(zip(self.controllers, all_of(stops, "stop"), strict=True))
         self.close()
         if self.mode is Mode.ZOOKEEPER:
@@ -445,12 +448,25 @@ class KafkaCluster:
             for group in order:
                 if tasks and group:
                     self._wait_unlisted(list(tasks))
-                stops = {node: partial(self.stop_node, node, timeout_s) for node in group}
+                stops = {node: partial(self._stop_for_good, node, timeout_s) for node in group}
                 tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
         finally:  # Nobody tidies up under brokers that others are still told to stop.
             for task in tasks.values():
                 task.join()
         return {node: task.result() for node, task in tasks.items()}
+
+    def _stop_for_good(self, node: str, timeout_s: float) -> bool:
+        votes = self._plan.is_kafka and self.mode is not Mode.ZOOKEEPER
+        is_done = partial(self._waits_in_vain, node) if votes else None
+        return self._processes.stop(node, timeout_s, is_done)
+
+    def _waits_in_vain(self, node: str) -> bool:
+        """Tell whether a controller's quorum is gone, and its broker has closed all its logs."""
+        voters = self.controllers or self.nodes
+        if sum(self._processes.runs(each) for each in voters) * 2 > len(voters):
+            return False
+        disk = self._layout.disk(node)
+        return node in self.controllers or bool(list(disk.files(f"{DATA}/{CLEAN_SHUTDOWN}")))
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:
         def are_unlisted() -> bool:

@@ -17,6 +17,9 @@ _SCHEMA, _BATCH = 1, 3
 """Of what kind its header is."""
 _COMPRESSION = 3
 """A field of `RecordBatch`."""
+_BUFFERS = 2
+"""A field of `RecordBatch`: a list of where each buffer begins, and how long it is."""
+_COUNT_BYTES, _BUFFER_BYTES = 4, 16
 _TABLE_BYTES = 4
 """Of a table of fields, before the first: its own size, and that of what it describes."""
 
@@ -41,6 +44,24 @@ def body_size(header: bytes) -> int:
     if size < 0:
         raise pa.ArrowInvalid("a message has no size")
     return size
+
+
+def buffer_at(header: bytes, number: int) -> tuple[int, int] | None:
+    """Return where a buffer of a batch lies behind the header, and its length, in bytes.
+
+    None: the header does not tell.
+    """
+    try:
+        message = _at(header, 0)
+        batch = _at(header, message + _offset(header, message, _HEADER))
+        buffers = _at(header, batch + _offset(header, batch, _BUFFERS))
+        if number >= _number(header, buffers, "<I"):
+            return None
+        place = buffers + _COUNT_BYTES + number * _BUFFER_BYTES
+        start, length = (_number(header, place + at, "<q") for at in (0, 8))
+    except struct.error:
+        return None
+    return (start, length) if start >= 0 and 0 <= length <= body_size(header) else None
 
 
 def _at(data: bytes, place: int) -> int:

@@ -10,7 +10,7 @@ Only whole streams are packed. One that a crash cut off stays as it is.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,19 +60,38 @@ def unpacked(
             other columns than its table.
         ValueError: Its texts are longer than any that a run wrote.
     """
+    with packed_file(path, file, table) as (schema, reader):
+        yield schema, None
+        for batch in reader.iter_batches(_READ_ROWS, use_threads=False):
+            yield from ((schema, plain) for plain in _plain(batch))
+
+
+def group_rows(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a row group; raise as `unpacked`."""
+    for batch in reader.iter_batches(_READ_ROWS, row_groups=[number], use_threads=False):
+        yield from _plain(batch)
+
+
+@contextmanager
+def packed_file(
+    path: Path, file: BinaryIO, table: str
+) -> Iterator[tuple[pa.Schema, pq.ParquetFile]]:
+    """Open a packed stream; arguments and errors as of `unpacked`. Give its schema, too."""
     with within_bounds(path, file) as opened:
         schema = pq.read_schema(opened)
         if not is_of(schema, table):
             raise pa.ArrowInvalid(f"it has not the columns of {table}")
-        yield schema, None
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         with pq.ParquetFile(
             opened, read_dictionary=texts, page_checksum_verification=True, pre_buffer=False
         ) as reader:
-            for batch in reader.iter_batches(_READ_ROWS, use_threads=False):
-                for plain in as_texts(pa.Table.from_batches([batch])).to_batches():
-                    plain.validate(full=True)
-                    yield schema, plain
+            yield schema, reader
+
+
+def _plain(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for plain in as_texts(pa.Table.from_batches([batch])).to_batches():
+        plain.validate(full=True)
+        yield plain
 
 
 def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, below: int) -> bool:

@@ -28,7 +28,7 @@ MAX_MESSAGE_BYTES = 256 << 20
 _LEAST_BYTES = 8
 """Of a message: its mark and its length."""
 _MARK = b"\xff\xff\xff\xff"
-_END_MARK = _MARK + bytes(4)
+END_MARK = _MARK + bytes(4)
 _LEAST_PACKED_BYTES = 1 << 13
 """A smaller stream is hardly smaller when it is packed."""
 _ROWS_A_WRITE = 1000
@@ -170,7 +170,7 @@ def stream_parts(
             yield from unpacked(path, file, table_of(path))
             return
         yield from messages(file, table_of(path))
-        if whole and file.read(len(_END_MARK) + 1) != _END_MARK:
+        if whole and file.read(len(END_MARK) + 1) != END_MARK:
             raise pa.ArrowInvalid("it has no end mark")
 
 
@@ -218,7 +218,7 @@ def messages(
         pa.ArrowException: It is no stream of that table: a message is larger than any that a run
             wrote, or shrunk, or has other columns.
     """
-    while (data := _message(file)) is not None:
+    while (data := read_message(file)) is not None:
         message = pa.ipc.read_message(pa.BufferReader(data))
         if schema is None:
             schema = pa.ipc.read_schema(message)
@@ -231,8 +231,31 @@ def messages(
             yield schema, batch
 
 
-def _message(file: BinaryIO) -> bytes | None:
-    """Read one message whole; None, and the file stands as before, if there is none."""
+def read_message(file: BinaryIO) -> bytes | None:
+    """Read one message whole; None, and the file stands as before, if there is none.
+
+    Raises:
+        pa.ArrowException: What stands there is no message of a run.
+    """
+    found = message_header(file)
+    if found is None:
+        return None
+    start, _, body_bytes = found
+    size = file.tell() - start + body_bytes
+    file.seek(start)
+    return file.read(size)
+
+
+def message_header(file: BinaryIO) -> tuple[int, bytes, int] | None:
+    """Read the header of a message; the file stands behind it then.
+
+    Returns:
+        Where the message begins, its header, and how many bytes follow that; None, and the file
+        stands as before, if there is no whole message.
+
+    Raises:
+        pa.ArrowException: As `read_message`.
+    """
     start, end = file.tell(), os.fstat(file.fileno()).st_size
     head = file.read(_LEAST_BYTES)
     size = int.from_bytes(head[len(_MARK) :], "little") if len(head) == _LEAST_BYTES else 0
@@ -248,7 +271,7 @@ def _message(file: BinaryIO) -> bytes | None:
     if file.tell() + body_bytes > end:
         file.seek(start)
         return None
-    return head + header + file.read(body_bytes)
+    return start, header, body_bytes
 
 
 def table_of(path: Path) -> str:

@@ -119,6 +119,9 @@ class CheckpointFile(StrEnum):
     LOG_STARTS = "log-start-offset-checkpoint"
 
 
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+"""A broker that has closed all its logs leaves this file, and removes it as it starts."""
+
 OWN_LOGS = ("server.log", "state-change.log", "controller.log", "kraft.log")
 """The logs that a broker or controller of Kafka writes for people."""
 

@@ -8,9 +8,10 @@ import pytest
 
 from cluster.java import Java, find_java
 from cluster.kafka.class_keeping import keep_classes
-from cluster.kafka.classes import archive_of, class_flags, is_whole, noted_of
+from cluster.kafka.classes import archive_of, class_flags
 from cluster.kafka.fetch import Distribution, fetch_kafka
 from cluster.kafka.storage import java_argv
+from cluster.kept_classes import is_whole, noted_of
 from results.record.plan import Plan
 
 pytestmark = pytest.mark.everything

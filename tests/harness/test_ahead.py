@@ -74,16 +74,16 @@ def reach(paths: RunPaths, name: str) -> None:
     append_milestone(paths.milestones, Milestone(name=name, at_ns=0))
 
 
-def test_an_engine_is_started_when_clients_stop_and_is_ready_for_the_judgement(
+def test_an_engine_is_started_when_all_is_recovered_and_is_ready_for_the_judgement(
     spark: Fake, tmp_path: Path
 ) -> None:
     paths, engine = RunPaths(tmp_path), Ahead(SPARK)
     with engine.watching(paths):
-        for name in ("ready", "main", "main-ended", "recovered"):
+        for name in ("ready", "main", "main-ended", "healed"):
             reach(paths, name)
         with pytest.raises(WaitTimeoutError):
             wait_until(spark.began.is_set, timeout_s=3 * ahead.LOOK_S, what="a start too early")
-        reach(paths, STOPPING)
+        reach(paths, "recovered")
         assert spark.began.wait(LIMIT_S)
         assert paths.scratch.exists()
         spark.go_on.set()

@@ -1,0 +1,156 @@
+"""How a big unit is read in parts, each by a task of its own, of about as many bytes.
+
+A writer numbers its ops in a row. So a part of its streams is the rows of some ops in a row,
+wherever they lie: an op and what came of it are in the same part. Streams without ops are divided
+by where their rows lie. Of a node each part reads some replicas.
+
+A stream that is broken is read up to there, as if it had been read from its beginning: `shortened`
+tells which parts must be read again for that.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from checkers.columns import Ints
+from checkers.ingest import BROKEN, BrokenStream, Part, Unit, broken_stream, stream_paths
+from results.record.spans import Span, has_ops, spans
+
+PART_BYTES = 128 << 20
+"""Of streams, and of a node's segments: about so much one task reads."""
+_TOGETHER = frozenset({"faults"})
+"""Tables whose rows are few, and are looked at together."""
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def node_parts(unit: Unit, replicas: Sequence[int], part_bytes: int) -> list[Unit]:
+    """Return the parts of a node's files.
+
+    Args:
+        unit: The node.
+        replicas: How many bytes the segments of each replica have.
+        part_bytes: About so many a part shall have.
+    """
+    total = sum(replicas)
+    count = max(1, min(len(replicas), -(-total // part_bytes)))
+    return [
+        replace(unit, part=Part(number=at, parts=count, bytes=total // count))
+        for at in range(count)
+    ]
+
+
+def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenStream]]:
+    """Return the parts of a writer's streams, and which of these lack their end.
+
+    Args:
+        unit: The writer.
+        part_bytes: About so many bytes a part shall have.
+    """
+    found: dict[str, list[Span]] = {}
+    broken: list[BrokenStream] = []
+    of_ops: set[str] = set()
+    for path in stream_paths(unit):
+        known = found.setdefault(path.name, [])
+        if has_ops(path):
+            of_ops.add(path.name)
+        try:
+            known.extend(spans(path))
+        except BROKEN as cut:
+            broken.append(broken_stream(unit, path, cut, _MOST))
+    streams = {name: _Stream(known) for name, known in found.items()}
+    total = sum(int(each.sizes.sum()) for each in streams.values())
+    count = max(1, -(-total // part_bytes))
+    bounds = _bounds([streams[name] for name in sorted(of_ops)], count)
+    ops = [(int(low), int(high) - 1) for low, high in pairwise([_LEAST, *bounds, _MOST])]
+    ops[-1] = (ops[-1][0], _MOST)
+    if not of_ops:
+        ops *= count
+    shares = {
+        name: each.by_ops(ops) if name in of_ops else each.by_place(name, len(ops))
+        for name, each in streams.items()
+    }
+    return [
+        replace(unit, part=Part(
+            number=at, parts=len(ops), ops=each,
+            spans={name: share[at] for name, share in shares.items() if share[at]},
+            bytes=total // len(ops),
+        ))
+        for at, each in enumerate(ops)
+    ], broken  # fmt: skip
+
+
+class _Stream:
+    """The spans of a stream, column by column."""
+
+    def __init__(self, known: Iterable[Span]) -> None:
+        rows = [(each.at, each.size, each.low, each.high) for each in known]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        self.at, self.sizes, self.low, self.high = columns
+
+    def by_ops(self, ops: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """Return the places of the spans that hold, or may hold, each of some ranges of ops."""
+        return [
+            tuple(self.at[(self.high >= low) & (self.low <= high)].tolist()) for low, high in ops
+        ]
+
+    def by_place(self, name: str, count: int) -> list[tuple[int, ...]]:
+        """Return the places of the spans in so many shares, of about as many bytes."""
+        before = np.cumsum(self.sizes) - self.sizes
+        share = before * count // max(1, int(self.sizes.sum()))
+        if name.partition(".")[0] in _TOGETHER:
+            share = np.zeros_like(share)
+        return [tuple(self.at[share == number].tolist()) for number in range(count)]
+
+
+def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
+    """Return the op ids that divide streams into so many parts, or fewer."""
+    if not streams:
+        return []
+    low = np.concatenate([each.low for each in streams])
+    sizes = np.concatenate([each.sizes for each in streams])
+    known = low > _LEAST
+    low, sizes = low[known], sizes[known]
+    if not len(low):
+        return []
+    order = np.argsort(low, kind="stable")
+    below: Ints = np.cumsum(sizes[order])
+    wanted = below[-1] * np.arange(1, count) // count
+    found = np.unique(low[order][np.searchsorted(below, wanted)])
+    return [int(each) for each in found if each > low.min()]
+
+
+def shortened(
+    parts: Sequence[Unit], broken: Iterable[BrokenStream]
+) -> tuple[dict[int, Unit], dict[str, BrokenStream]]:
+    """Return the parts that read behind where streams are broken, without what they read there.
+
+    Args:
+        parts: Of one writer.
+        broken: What was found of its streams.
+
+    Returns:
+        The parts that must be read again, by their place; of each stream the first break.
+    """
+    first: dict[str, BrokenStream] = {}
+    for each in broken:
+        known = first.get(each.stream)
+        if known is None or each.at < known.at:
+            first[each.stream] = each
+    again: dict[int, Unit] = {}
+    for number, unit in enumerate(parts):
+        assert unit.part is not None, "they are parts"
+        kept = _before(unit.part.spans, first)
+        if kept != unit.part.spans:
+            again[number] = replace(unit, part=replace(unit.part, spans=kept))
+    return again, first
+
+
+def _before(
+    places: Mapping[str, tuple[int, ...]], broken: Mapping[str, BrokenStream]
+) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(at for at in each if name not in broken or at < broken[name].at)
+        for name, each in places.items()
+    }

@@ -1,0 +1,66 @@
+"""Spark's classes as Java keeps them ready-made, for a start in half the time.
+
+The first session that ends in order leaves them: its Java takes some ten seconds longer to end.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from cluster.cache import locked_if_free
+from cluster.kept_classes import (
+    NotThisTimeError,
+    archive_at,
+    flags_of,
+    is_settled,
+    is_whole,
+    keep,
+    keeping_flags,
+    starts_with,
+)
+from cluster.protocol import UserError
+
+
+@contextmanager
+def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
+    """Give a driver's Java the classes that are kept, or have it keep them.
+
+    Args:
+        java: The program.
+        scratch: The session's folder.
+
+    Yields:
+        Flags for it. It has ended when this is left, in order if nothing is raised.
+    """
+    with ExitStack() as held:
+        try:
+            archive = archive_at(f"spark-{pyspark.__version__}", java, _jars())
+            free = not is_settled(archive) and held.enter_context(
+                locked_if_free(archive.parent / "spark.lock")
+            )
+        except (UserError, OSError):  # There is no cache.
+            yield ()
+            return
+        if not free:
+            yield flags_of(archive) if is_whole(archive) else ()
+            return
+        left = scratch / "classes.jsa"
+        yield keeping_flags(left)
+        keep(
+            archive, lambda made: _take(left, made), lambda made: starts_with(java, flags_of(made))
+        )
+
+
+def _take(left: Path, made: Path) -> None:
+    if not left.exists():
+        raise NotThisTimeError("Java left no classes")
+    shutil.move(left, made)
+
+
+def _jars() -> list[Path]:
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    return sorted((Path(home) / "jars").glob("*.jar"))
