@@ -15,7 +15,7 @@ from workloads.allotment import Allotment
 from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
 from workloads.txn import Feeds, Pauses, TxnGenerator
 
-SEND_SHARE = 0.4
+SEND_SHARE = 0.5
 """Of a writing thread's ops: plain sends. Of the others about half are transactions."""
 
 
@@ -36,7 +36,6 @@ class KeyedGenerator:
         writers = sum(not watches(thread, workers=workers) for thread in threads)
         # A partition without a leader must not hold up every process.
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
-        self._most_sending = writers if plan.rate == 0 else max(1, writers - writers // 4)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         feeds = Feeds(keys=self._keys, threads=threads, allotment=self._allotment)
         self._txn = TxnGenerator(plan, worker=worker, workers=workers, feeds=feeds)
@@ -52,8 +51,6 @@ class KeyedGenerator:
         return self._pauses.some(op, observed) if isinstance(op, Txn) else op
 
     def _send(self, in_flight: Mapping[Key, int]) -> Send | None:
-        if sum(in_flight.values()) >= self._most_sending:
-            return None
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
         return self._allotment.send_to(self._random.choice(open_keys)) if open_keys else None
 

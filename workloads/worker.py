@@ -307,7 +307,7 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     )
     if not plan.transactional:
         return replace(clients, transactor=None)
-    if plan.sends_outside:
+    if plan.keys:  # Then there are plain sends, too.
         return clients
     first.close()
     return replace(clients, sender=None)

@@ -5,13 +5,16 @@ or a week. A run takes a minute. So segments are closed after seconds here, and 
 several times a second. The seed decides what is not the same in each run: a later run meets other
 moments.
 
+Not more often: a broker that makes segments of all its logs is busy with nothing else.
+
 `log.roll.ms` closes segments, because `log.segment.bytes` is 1 MiB at least since Kafka 4.0
 (KIP-1030). A broker without one of these settings says so in its log, and goes on.
 """
 
 from random import Random
+from typing import Protocol
 
-POLICY = "log.cleanup.policy"
+POLICY, COMPACT = "log.cleanup.policy", "compact"
 _BUFFER_BYTES = 2 << 20
 """Of the cleaner's map of keys; one MiB a thread at least."""
 _ENTRY_BYTES = 24
@@ -19,29 +22,75 @@ _ENTRY_BYTES = 24
 _USUAL_FACTOR = "0.9"
 
 
+class Asked(Protocol):
+    """What of a plan decides whether messages may have few keys."""
+
+    @property
+    def workload(self) -> str:
+        """Its name."""
+
+    @property
+    def keys(self) -> int:
+        """Of each partition; 0: each message has its own."""
+
+    @property
+    def settings(self) -> tuple[dict[str, str], ...]:
+        """The brokers', of all and of each."""
+
+    @property
+    def keeps_headers(self) -> bool:
+        """Whether the message format has headers."""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the brokers are those of the reference cluster."""
+
+
+def keys_refusal(plan: Asked) -> str | None:
+    """Return why messages cannot have few keys, None if they can, or have each its own."""
+    if plan.workload != "keyed":
+        return "keys: only the workload keyed has few keys; leave it out" if plan.keys else None
+    if not plan.keys:
+        return "keys: the workload keyed has one at least; leave it out"
+    if plan.is_reference:
+        return "workload: the reference cluster compacts no topics; keyed needs Kafka"
+    if any(each.get(POLICY, COMPACT) != COMPACT for each in plan.settings):
+        return f"workload: keyed is about compaction alone; leave {POLICY} out"
+    if not plan.keeps_headers:
+        return "workload: a tombstone's value is in a header; keyed needs message format v2"
+    return None
+
+
 def keys_of(seed: int) -> int:
     """Return how many keys each partition of a run has."""
-    return _random(seed).randint(8, 32)
+    return Random(f"{seed}/keys").randint(8, 32)
 
 
-def compaction(seed: int) -> dict[str, str]:
+def compaction(seed: int, keys: int) -> dict[str, str]:
     """Return the brokers' settings of a run whose topics are compacted.
 
     In every second run the cleaner's map holds fewer keys than a partition has, as where keys are
     many: then each cleaning ends in the middle of a log, and often of a segment.
+
+    Args:
+        seed: Of the run.
+        keys: How many a partition has.
+
+    Returns:
+        By name. The topics of the brokers themselves have a policy of their own, and follow the
+        rest.
     """
-    random = _random(seed)
-    keys = random.randint(8, 32)
-    roll_ms = random.choice((500, 1000, 2000, 4000))
-    backoff_ms = random.choice((100, 300, 1000))
+    random = Random(f"{seed}/cleaner")
+    roll_ms = random.choice((2000, 4000, 8000))
+    backoff_ms = random.choice((200, 500, 1000))
     retention_ms = random.choice((0, 500, 2000, 10_000))
     factor = _USUAL_FACTOR
-    if random.random() < 1 / 2:
-        held = random.randint(max(2, keys // 4), keys - 1)
+    if random.random() < 1 / 2 and keys > 1:
+        held = random.randint(max(1, keys // 4), keys - 1)
         # A little more, so that rounding down gives that many.
         factor = f"{(held + 0.5) * _ENTRY_BYTES / _BUFFER_BYTES:.9f}"
     return {
-        POLICY: "compact",
+        POLICY: COMPACT,
         "log.roll.ms": str(roll_ms),
         "log.segment.bytes": str(1 << 20),
         "log.segment.delete.delay.ms": "2000",
@@ -51,10 +100,6 @@ def compaction(seed: int) -> dict[str, str]:
         "log.cleaner.io.buffer.load.factor": factor,
         "log.cleaner.min.cleanable.ratio": "0.01",
         "log.cleaner.min.compaction.lag.ms": "0",
-        "log.cleaner.max.compaction.lag.ms": str(4 * roll_ms),
+        "log.cleaner.max.compaction.lag.ms": str(2 * roll_ms),
         "log.cleaner.delete.retention.ms": str(retention_ms),
     }
-
-
-def _random(seed: int) -> Random:
-    return Random(f"{seed}/compaction")

@@ -87,11 +87,11 @@ def messages(
     hashes, timed = mixed(words), size_bytes >= TIMED_FROM
     stamp = np.array([at_ms if timed else 0], np.uint64)
     payloads = _split(_payloads(words, hashes, size_bytes, stamp))
-    keys = _split(_keys(hashes))
+    own_keys = _split(_keys(hashes))
     marks: list[Header | None] = [None] * len(words)
     for at in np.flatnonzero(_is_marked(words)).tolist() if headers else ():
-        marks[at] = [(HEADER, keys[at])]
-    yield from zip(payloads, keys, marks, strict=True)
+        marks[at] = [(HEADER, own_keys[at])]
+    yield from zip(payloads, own_keys, marks, strict=True)
 
 
 def damage(

@@ -38,7 +38,8 @@ def key_numbers(values: npt.NDArray[np.int64], keys: int) -> npt.NDArray[np.int6
     """Return the number of each value's key, as `key_number` has it."""
     hashed, count = mixed(values.astype(np.uint64)), np.uint64(keys)
     low = hashed & np.uint64((1 << _HALF) - 1)
-    return np.minimum(low % count, (hashed >> np.uint64(_HALF)) % count).astype(np.int64)
+    numbers = np.minimum(low % count, (hashed >> np.uint64(_HALF)) % count)
+    return np.asarray(numbers, np.int64)
 
 
 def is_tombstone(value: int) -> bool:

@@ -26,9 +26,9 @@ _NAMED_OTHERWISE = frozenset({"log", "script"})
 _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "txn": {"rate": 100},
     "pipeline": {"rate": 200, "sends_per_op": 5},
-    "keyed": {"rate": 200},
+    "keyed": {"rate": 200, "partitions": 2},
 }
-"""A transaction costs many a send."""
+"""A transaction costs many a send, and a cleaner works log by log."""
 _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
@@ -63,7 +63,10 @@ def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
     seed, broker = values.get("seed", 0), values.get("broker", {})
     if not isinstance(seed, int) or not isinstance(broker, dict):
         return values  # Which is refused, where it is looked at.
-    return {"keys": keys_of(seed), **values, "broker": {**compaction(seed), **broker}}
+    keys = values.get("keys", keys_of(seed))
+    if not isinstance(keys, int):
+        return values
+    return {**values, "keys": keys, "broker": {**compaction(seed, keys), **broker}}
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from results.record.cleaning import POLICY
+from results.record.cleaning import keys_refusal
 from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
 from results.record.plan_parts import (
@@ -60,7 +60,7 @@ SIMULATED = "simulated"
 ATTACHED = "attached"
 """Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
-"""The Kafka whose rules other systems follow, where what is asked depends on a version."""
+"""The Kafka whose rules other systems follow."""
 
 
 class Plan(Part):
@@ -127,8 +127,7 @@ class Plan(Part):
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     keys: int = Field(default=0, ge=0, le=1_000_000)
-    """Of each partition, with keyed: by default 8 to 32, from the seed. 0: each message has its
-    own."""
+    """Of each partition; 0: each message has its own. With keyed 8 to 32 by default."""
     delivery_timeout_s: float = Field(default=30, gt=0)
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
@@ -272,27 +271,12 @@ class Plan(Part):
                 "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
                 " replaced could still commit positions (KIP-447)"
             )
-        if refusal := self._keys_refusal():
-            return refusal
-        if self.is_grouped and (refusal := protocol_refusal(self)):
+        if refusal := keys_refusal(self) or (self.is_grouped and protocol_refusal(self)):
             return refusal
         scripted, simulated = self.scenario is not None, self.is_simulated
         if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
             return refusal
         return self._transactions_refusal() if self.transactional else None
-
-    def _keys_refusal(self) -> str | None:
-        """Return why messages cannot have few keys, None if they can, or have each its own."""
-        if self.workload != "keyed":
-            return "keys: only the workload keyed has few keys; leave it out" if self.keys else None
-        if not self.keys:
-            return "keys: the workload keyed has one at least; leave it out"
-        policies = (each.get(POLICY, "") for each in (self.broker, *self.node.values()))
-        if any(policy not in {"", "compact"} for policy in policies):
-            return f"workload: keyed is about compaction alone; leave {POLICY} out"
-        if not self.keeps_headers:
-            return "workload: a tombstone's value is in a header; keyed needs message format v2"
-        return None
 
     def _transactions_refusal(self) -> str | None:
         """Return why these clients cannot write in transactions, None if they can (KIP-98)."""
@@ -329,11 +313,6 @@ class Plan(Part):
         return self.workload in {"txn", "pipeline", "keyed"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
-
-    @property
-    def sends_outside(self) -> bool:
-        """Whether clients also send outside of transactions, where they write in transactions."""
-        return self.workload == "keyed"
 
     @property
     def is_grouped(self) -> bool:

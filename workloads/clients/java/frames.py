@@ -192,9 +192,7 @@ def places(offsets: Mapping[Key, int]) -> bytes:
     return _INT.pack(len(offsets)) + b"".join(rows)
 
 
-def sending(
-    op: int, send: Send, messages: Iterable[Message], at_ms: int
-) -> bytes:
+def sending(op: int, send: Send, messages: Iterable[Message], at_ms: int) -> bytes:
     """Return the body of a frame that sends the messages of an op: pieces, None for what is not."""
     topic, partition = send.key
     payloads, keys, headers = zip(*messages, strict=True)
