@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from results.record.contents import HEADERS, messages
+from results.record.contents import HEADERS, messages, value_in
+from results.record.keys import is_tombstone
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Outcome
 from workloads.clients.java.bridge import Bridge, BridgeError
@@ -19,6 +20,7 @@ from workloads.clients.java.frames import (
     THROWN,
     Ask,
     Fault,
+    Reading,
     Report,
     Role,
     Tell,
