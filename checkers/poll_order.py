@@ -10,7 +10,8 @@ from its position on; what a broker serves below the last stable offset is final
 
 What would not prove it: offsets without a committed record (markers and aborted records of
 transactions); records that retention took, or that a cleaner may have taken (`cleaned.py`); an
-assignment that names another offset, or none, which is the partition's beginning; a seek; an assignment without the partition, and a new process. Across
+assignment that names another offset, or none, which is the partition's beginning; a seek; an
+assignment without the partition, and a new process. Across
 a rebalance a member starts where its group committed: it is held to what it was told of that, and
 `commit-lost` and `commit-ahead` look at what it was told. Where nobody knows, it is allowed. So is
 a member that goes back from a record that an unclean election, or a disk, took, or that was placed

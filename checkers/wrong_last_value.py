@@ -13,13 +13,16 @@ below it. That holds for each replica by itself, whenever its cleaner came by.
 
 What would not prove it: a record that a later one of its key may have superseded, if that may have
 committed (`cleaned`); a tombstone whose place nobody knows, which may be the last; what lies above
-the high watermark of a replica that was not in sync; a log that could not be read to its end. A
-reader may be given a value, and come too late for the tombstone behind it, which was cleaned away
-meanwhile (`delete.retention.ms`): so a value that is back counts in a read only while the leader's
-log still has its tombstone.
+the high watermark of a replica that was not in sync; a log that could not be read to its end.
+
+A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
+down, keeps the value that it has, and never hears that it was deleted. So a value that is back
+counts in a replica's log only if that had gone beyond the tombstone in time, and was not truncated
+below it; and in a read only while the leader's log still has the tombstone.
 
 What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
-from one that was cleaned away.
+from one that was cleaned away. A value that is back where a retention of 0 lets tombstones go at
+once, or where brokers' clocks are shifted, which decide when they go.
 """
 
 from collections.abc import Iterator
@@ -29,7 +32,7 @@ import numpy as np
 
 from checkers.cleaned import holes, keys_in, latest, may_stand
 from checkers.client_reasons import final_server, hold, nodes_at
-from checkers.columns import NONE, Ints, equal, ints, select
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
 from checkers.disk_losses import lost_on_disks
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
@@ -49,10 +52,13 @@ from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_acknowledged
 from results.record.keys import are_tombstones
 from results.record.terms import AnomalyClass
+from results.record.tuning import number_of
 from results.record.verdict import Anomaly, Words
 
 NAME = "wrong-last-value"
 READ = "the final read"
+_RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
+_FAR = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
@@ -150,11 +156,13 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
     # Another tombstone may have deleted it, and be gone as well.
     may_go = dead | (later.tombstones > due_at) | later.adrift
     lacks = there & (shown_at < due_at) & ~may_go
-    if view.name != READ:
-        # Whatever takes the last one has taken all below it.
-        lacks |= there & older
-    elif group.final_log is not None:
-        lacks |= there & older & dead & group.final_log.holds(due_at, due_value)
+    if view.name == READ:
+        log = group.final_log
+        sure = dead & log.holds(due_at, due_value) if log is not None else dead & False
+    else:
+        # Whatever took the last one from this log has taken all below it.
+        sure = _was_in_time(group, view.name, due_at, due_value)
+    lacks |= there & older & sure
     rows = [
         Wrong(
             key=key, value=int(due_value[key]), offset=int(due_at[key]), dead=bool(dead[key]),
@@ -162,7 +170,32 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
         )
         for key in np.flatnonzero(lacks).tolist()
     ]  # fmt: skip
-    return int((there & ~(dead & (view.name == READ))).sum()), rows
+    return int((there & (sure | ~may_go)).sum()), rows
+
+
+def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell of which records a replica was beyond, before any tombstone from there on was to go."""
+    facts, states = group.facts, group.table("replica_states")
+    if facts.plan.shifts_clocks or not len(offsets):
+        return np.zeros(len(offsets), np.bool_)
+    told = equal(states, "node", node) & present(states, "observed_ns")
+    times, ends = ints(states, "observed_ns")[told], ints(states, "log_end_offset")[told]
+    order = np.argsort(times, kind="stable")
+    reached = np.append(NONE, np.maximum.accumulate(ends[order]))
+    sends = group.committed
+    at = first_match(values, ints(sends, "value"))
+    sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
+    until_ns = sent_ns + _retention_ns(facts)
+    early = reached[np.searchsorted(times[order], until_ns)] > offsets
+    cuts = group.table("truncations")
+    lowest = ints(cuts, "from_offset")[equal(cuts, "node", node)].min(initial=_FAR)
+    return np.asarray(early & (sent_ns >= 0) & (offsets < lowest), np.bool_)
+
+
+def _retention_ns(facts: RunFacts) -> int:
+    """Return how long tombstones stay at least."""
+    told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
+    return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
 
 
 def _found(group: Group) -> tuple[int, list[Wrong]]:
