@@ -6,7 +6,7 @@ its key is in the log to stay, or if it is a tombstone, which goes some time aft
 
 So of a committed record nothing can be asked if any later record of its key may have committed:
 
-- one that the last leader's final log still holds;
+- one that certainly committed, or that the last leader's final log still holds;
 - a tombstone, which may have gone since, wherever it is known to have stood; one whose place nobody
   knows may have stood anywhere.
 
@@ -44,6 +44,11 @@ class Latest:
 def kept(group: Group) -> Mask:
     """Tell which rows of `committed` no cleaner may have taken."""
     return group.view(_kept)
+
+
+def uncleaned(group: Group) -> Mask:
+    """Tell which rows of `committed` were there all the time: kept, or still in the last log."""
+    return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
 
 def taken(group: Group) -> Ints:
@@ -84,7 +89,9 @@ def _latest(group: Group) -> Latest:
     log = group.final_log
     if log is not None:
         in_log = may_stand(group, log.values) & (log.controls != 1)
-        offsets, values = log.offsets[in_log], log.values[in_log]
+        sure = [ints(group.committed, name) for name in ("offset", "value")]
+        offsets = stack([log.offsets[in_log], sure[0]])
+        values = stack([log.values[in_log], sure[1]])
     sends = group.table("sends")
     open_sends = select(
         sends, present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)

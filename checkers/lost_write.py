@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
-from checkers.cleaned import kept
+from checkers.cleaned import kept, uncleaned
 from checkers.client_reasons import final_logs, final_server, hold, marker_behind, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
@@ -134,7 +134,7 @@ def _missing_from_read(group: Group) -> Mask:
     missing = np.zeros(len(values), dtype=np.bool_)
     for polls, passed in _read_past(group):
         missing |= passed & ~within(values, ints(polls, "value"))
-    return missing & kept(group)
+    return missing & uncleaned(group)
 
 
 def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:

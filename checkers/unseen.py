@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.changes import NEVER_NS
-from checkers.cleaned import taken
+from checkers.cleaned import uncleaned
 from checkers.client_reasons import (
     final_logs,
     final_server,
@@ -65,7 +65,7 @@ def _unseen(group: Group) -> list[_Send]:
     sends = group.committed
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     hidden = ~_seen(group, sends) & ~within(values, lost_values(group))
-    hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends) & _uncleaned(group)
+    hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends) & uncleaned(group)
     found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in _COLUMNS]
     weak = equal(found, "acks", "1").tolist()
@@ -74,11 +74,6 @@ def _unseen(group: Group) -> list[_Send]:
     # Of a transaction an unclean leader may have the records, and not the marker of its commit.
     plain = (stands & ~_for_committed(group, found)).tolist()
     return sorted(zip(*columns, weak, plain, strict=True))
-
-
-def _uncleaned(group: Group) -> Mask:
-    """Tell which sends were there at the final reads: what stands in a log was there before."""
-    return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
 
 def _seen(group: Group, sends: pa.Table) -> Mask:
@@ -119,7 +114,7 @@ def _check_unseen(group: Group) -> Findings:
     if not group.final_reads_complete:
         return Findings(rows=0)
     due = retained(ints(group.committed, "offset"), group.log_start)
-    due &= ~_unstable(group, group.committed) & _uncleaned(group)
+    due &= ~_unstable(group, group.committed) & uncleaned(group)
     return findings(
         int(due.sum()),
         _unseen(group),

@@ -29,6 +29,7 @@ MOMENTS = {
     "disks": (CALM, "power-loss", "unclean-election"),
     "contents": (CALM, "kill", "isolate"),
     "pipeline": (CALM, "kill", "isolate"),
+    "keyed": (CALM, "kill", "isolate"),
 }
 """Of each base: the kinds of its faults."""
 

@@ -90,6 +90,7 @@ def partition(
     read: Sequence[tuple[int, int]] | None = None,
     on: RunFacts | None = None,
     told: Sequence[Row] | None = None,
+    polls: Sequence[Row] | None = None,
     **rows: list[Row],
 ) -> Group:
     """Return the rows of a partition: sends at offsets from 0 on, final logs, a final read.
@@ -107,7 +108,7 @@ def partition(
     return group(
         on or about(),
         sends=[each.row(offset) for offset, each in enumerate(sends)],
-        polls=read_back(read or ()),
+        polls=[*(polls or ()), *read_back(read or ())],
         final_reads=[reads] if read is not None else [],
         replica_records=[row for node, log in logs.items() for row in logged(node, log)],
         replica_states=[*(state(node, end, end) for node in logs), *in_time],
