@@ -19,7 +19,8 @@ epoch.
 
 Both are allowed only where something may have cost the client its answer: a fault, an election, a
 restart, a machine asleep. In a quiet time nobody can tell who is to blame: it is told, and not
-trusted. So it is where logs cannot be read, or a copy was cleaned away: none tells its epoch then.
+trusted. So it is where logs cannot be read, or where a copy was cleaned away, and no record that is
+left tells its epoch (`resent`).
 
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
@@ -61,6 +62,7 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.reads import reads_of
+from checkers.resent import in_epochs_of_their_own
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -155,8 +157,13 @@ def _in_transaction(group: Group, value: int) -> bool:
 
 
 def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether no log has one of the copies, which a cleaner may have taken."""
-    return group.facts.compacted and any(_written(group, value, at) is None for at in offsets)
+    """Tell whether no log has one of the copies, which a cleaner may have taken.
+
+    Nor does a record of the same writer that is left tell their epochs.
+    """
+    if not group.facts.compacted or all(_written(group, value, at) for at in offsets):
+        return False
+    return not in_epochs_of_their_own(group, value, offsets)
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:
