@@ -138,6 +138,9 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
 
 def _in_transactions(group: Group, rows: Ints) -> Mask:
     """Tell which sends are those of transactions: their coordinator fences older epochs."""
+    plan = group.facts.plan
+    if plan.transactional and not plan.keys:
+        return np.ones(len(rows), dtype=np.bool_)
     return np.asarray(present(group.table("sends"), "txn_id")[rows], dtype=np.bool_)
 
 

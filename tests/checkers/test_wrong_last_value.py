@@ -12,6 +12,8 @@ from checkers.facts import DiskLoss
 from checkers.findings import number_in
 from checkers.group import Group
 from results.record.keys import is_tombstone, key_number
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record, Row
 from tests.checkers.keyed import (
     KEYS,
     NODES,
@@ -280,3 +282,63 @@ def test_a_faithful_cleaner_is_accepted_and_one_that_takes_a_last_value_is_not(
         taken = [record for record in logs["n2"] if record[0] != at]
         told = wrong(partition(sends, {**logs, "n2": taken}))
         assert [each[:2] for each in told] == [(key, at)]
+
+
+def _keyed(record: Record, spot: Spot) -> list[Row]:
+    """Return the records of its partition's final logs that are messages, by offset."""
+    rows = record.rows("replica_records", snapshot="final", control=False, **spot.place)
+    return sorted(rows, key=lambda row: int(row["offset"]))
+
+
+def _last(record: Record, spot: Spot) -> int:
+    """Return the last value of the spot's key."""
+    keys = record.plan["keys"]
+    mine = key_number(spot.value, keys)
+    return [row["value"] for row in _keyed(record, spot)
+            if key_number(row["value"], keys) == mine][-1]  # fmt: skip
+
+
+def _take(record: Record, spot: Spot, values: set[int], *nodes: str) -> None:
+    record.drop(
+        "replica_records",
+        lambda row: row["value"] in values and (not nodes or row["node"] in nodes),
+        snapshot="final",
+        **spot.place,
+    )
+
+
+def _leader(record: Record, spot: Spot) -> str:
+    led = record.rows("leadership", source="list-offsets", **spot.place)
+    return f"n{max(led, key=lambda row: (row['leader_epoch'], row['observed_ns']))['leader']}"
+
+
+@broken("wrong-last-value", row="compaction", base="keyed")
+def a_followers_cleaner_takes_the_last_value_of_a_key(record: Record, spot: Spot) -> None:
+    leader = _leader(record, spot)
+    follower = next(node for node in NODES if node != leader)
+    _take(record, spot, {_last(record, spot)}, follower)
+
+
+@broken("wrong-last-value", row="compaction", base="keyed")
+def the_leaders_cleaner_takes_it_after_all_was_read(record: Record, spot: Spot) -> None:
+    _take(record, spot, {_last(record, spot)}, _leader(record, spot))
+
+
+def _superseded(record: Record, spot: Spot) -> set[int]:
+    keys = record.plan["keys"]
+    last = {key_number(row["value"], keys): row["value"] for row in _keyed(record, spot)}
+    return {row["value"] for row in _keyed(record, spot)} - {*last.values()}
+
+
+@innocent(base="keyed")
+def a_followers_cleaner_came_by_once_more(record: Record, spot: Spot) -> None:
+    """Each replica is cleaned at moments of its own; the last value of each key is left."""
+    leader = _leader(record, spot)
+    follower = next(node for node in NODES if node != leader)
+    _take(record, spot, _superseded(record, spot), follower)
+
+
+@innocent(base="keyed")
+def all_cleaners_came_by_after_the_final_reads(record: Record, spot: Spot) -> None:
+    """Final reads still got what was superseded, and the logs have it no more."""
+    _take(record, spot, _superseded(record, spot))
