@@ -42,8 +42,8 @@ class Asked(Protocol):
         """Whether the message format has headers."""
 
     @property
-    def is_reference(self) -> bool:
-        """Whether the brokers are those of the reference cluster."""
+    def is_kafka(self) -> bool:
+        """Whether Logquake starts and configures Apache Kafka."""
 
 
 def keys_refusal(plan: Asked) -> str | None:
@@ -52,8 +52,11 @@ def keys_refusal(plan: Asked) -> str | None:
         return "keys: only the workload keyed has few keys; leave it out" if plan.keys else None
     if not plan.keys:
         return "keys: the workload keyed has one at least; leave it out"
-    if plan.is_reference:
-        return "workload: the reference cluster compacts no topics; keyed needs Kafka"
+    if not plan.is_kafka:
+        return (
+            "workload: keyed needs brokers that compact, so a Kafka that Logquake configures;"
+            " take a release, as --system kafka:4.3.1"
+        )
     if any(each.get(POLICY, COMPACT) != COMPACT for each in plan.settings):
         return f"workload: keyed is about compaction alone; leave {POLICY} out"
     if not plan.keeps_headers:
