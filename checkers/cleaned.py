@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, present, select, stack, within
+from checkers.facts import FINAL
 from checkers.group import Group, ReplicaLog
 from results.record.keys import are_tombstones, key_numbers
 from results.record.terms import Outcome
@@ -47,20 +48,22 @@ def kept(group: Group) -> Mask:
 
 
 def uncleaned(group: Group) -> Mask:
-    """Tell which rows of `committed` were there all the time: kept, or still in the last log."""
+    """Tell which rows of `committed` were there all the time: kept, or still in all logs."""
     return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
 
 def taken(group: Group) -> Ints:
-    """Return the committed values that a cleaner may have taken, and that no final log shows."""
+    """Return the committed values that a cleaner may have taken where a reader came by.
+
+    Each replica is cleaned by itself, and any of them may have led: so only what stands in all
+    final logs was there all the time.
+    """
     return group.view(_taken)
 
 
 def stayed(group: Group) -> Ints:
-    """Return the values that were in the log to its end: none of them was ever cleaned away."""
-    log = group.final_log
-    must = ints(group.committed, "value")[kept(group)]
-    return must if log is None else stack([must, log.values])
+    """Return the values that no replica's cleaner ever took."""
+    return stack([ints(group.committed, "value")[kept(group)], group.view(_in_all_logs)])
 
 
 def keys_in(group: Group, values: Ints) -> Ints:
@@ -138,8 +141,17 @@ def _kept(group: Group) -> Mask:
 
 
 def _taken(group: Group) -> Ints:
-    values, log = ints(group.committed, "value")[~kept(group)], group.final_log
-    return values if log is None else values[~within(values, log.values)]
+    values = ints(group.committed, "value")[~kept(group)]
+    return values[~within(values, group.view(_in_all_logs))]
+
+
+def _in_all_logs(group: Group) -> Ints:
+    """Return the values that stand in the final log of each replica; none if not all were read."""
+    logs = list(group.logs.get(FINAL, {}).values())
+    found = logs[0].values if len(logs) >= group.facts.plan.replication else np.empty(0, np.int64)
+    for log in logs[1:]:
+        found = found[within(found, log.values)]
+    return found
 
 
 def holes(group: Group, log: ReplicaLog) -> int:

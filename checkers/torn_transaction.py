@@ -202,10 +202,10 @@ def _to_be_shown(group: Group, offsets: Ints) -> Mask:
 
 
 def _gone(group: Group, values: Ints) -> Mask:
-    log = group.final_log
-    if log is None:
-        return within(values, taken(group))
-    return ~within(values, log.values)
+    log, cleaned = group.final_log, np.zeros(len(values), dtype=np.bool_)
+    if group.facts.compacted:
+        cleaned = within(values, taken(group))
+    return cleaned if log is None else cleaned | ~within(values, log.values)
 
 
 def _torn(table: pa.Table) -> list[Torn]:

@@ -148,10 +148,10 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
     """Return how many keys were looked at in one place, and which end with another record."""
     sends = group.committed
     values, offsets = ints(sends, "value"), ints(sends, "offset")
-    due = (offsets >= group.log_start) & (offsets < view.end)
-    due_at, due_value = _last_of(group, offsets[due], values[due])
+    placed = offsets >= group.log_start
+    due_at, due_value = _last_of(group, offsets[placed], values[placed])
     shown_at, shown = _last_of(group, view.offsets, view.values)
-    there, older = due_at >= 0, (shown_at >= 0) & (shown_at < due_at)
+    there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
     dead, later = are_tombstones(np.maximum(due_value, 0)), latest(group)
     # Another tombstone may have deleted it, and be gone as well.
     may_go = dead | (later.tombstones > due_at) | later.adrift
