@@ -19,7 +19,8 @@ epoch.
 
 Both are allowed only where something may have cost the client its answer: a fault, an election, a
 restart, a machine asleep. In a quiet time nobody can tell who is to blame: it is told, and not
-trusted. So it is where logs cannot be read: no copy tells its epoch then.
+trusted. So it is where logs cannot be read, or where a copy was cleaned away, and no record that is
+left tells its epoch (`resent`).
 
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
@@ -43,7 +44,7 @@ from checkers.client_reasons import (
     server,
     written_by,
 )
-from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
+from checkers.columns import NONE, Ints, equal, ints, present, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.excuses import TAKES_RECORDS, WRITES_TWICE
 from checkers.facts import CRASH, FINAL
@@ -61,6 +62,7 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.reads import reads_of
+from checkers.resent import in_epochs_of_their_own
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -101,12 +103,13 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     if group.facts.retries and not group.facts.idempotent:
         again.append(Excuse.RETRIES.value)
     other_epochs = _sent_in_other_epochs(group, value, offsets)
-    if other_epochs and group.shows_logs:
+    told = group.shows_logs and not _cleaned(group, value, offsets)
+    if other_epochs and told:
         again.append(Excuse.NEW_EPOCH.value)
     doubtful = bool(again) and _sent_in_quiet(group, value)
     excuses = [] if doubtful else again
     broken = [Premise.KNOWN_CAUSE.value] if doubtful else []
-    if other_epochs and not group.shows_logs:  # A broker that stores one epoch twice leaves this.
+    if other_epochs and not told:  # A broker that stores one epoch twice leaves this.
         broken.append(Premise.SHOWN_CAUSE.value)
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
@@ -128,13 +131,16 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
     """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for.
 
-    Where nobody shows logs, no copy tells its epoch: it may have.
+    Where nobody shows logs, no copy tells its epoch, nor does one that was cleaned away: it may
+    have.
     """
-    if not group.facts.idempotent or group.facts.plan.transactional:
+    if not group.facts.idempotent or _in_transaction(group, value):
         return False
     newest: dict[int, int] = {}
     for offset in offsets if group.shows_logs else ():
         written = _written(group, value, offset)
+        if written is None and group.facts.compacted:
+            continue
         if written is None:
             return False
         producer, epoch, _sequence = written
@@ -142,6 +148,24 @@ def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
             return False
         newest[producer] = epoch
     return _acknowledged(group, value) <= {offsets[-1]}
+
+
+def _in_transaction(group: Group, value: int) -> bool:
+    """Tell whether a value was sent in a transaction."""
+    sends, plan = group.table("sends"), group.facts.plan
+    if plan.transactional and not plan.keys:
+        return True
+    return bool((present(sends, "txn_id") & (ints(sends, "value") == value)).any())
+
+
+def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
+    """Tell whether no log has one of the copies, which a cleaner may have taken.
+
+    Nor does a record of the same writer that is left tell their epochs.
+    """
+    if not group.facts.compacted or all(_written(group, value, at) for at in offsets):
+        return False
+    return not in_epochs_of_their_own(group, value, offsets)
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:

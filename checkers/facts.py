@@ -313,6 +313,11 @@ class RunFacts:
         return any("compact" in policy for policy in policies)
 
     @property
+    def keeps_known(self) -> bool:
+        """Whether it can be told what brokers must keep: all records, or the last of each key."""
+        return not self.compacted or self.plan.keys > 0
+
+    @property
     def forgets(self) -> bool:
         """Whether the brokers may drop the beginning of a log, or nobody knows that they may not.
 

@@ -11,7 +11,8 @@ no broker's file: a reader passed the offset and did not get the value. Nor does
 of a final read was asked for when every send had ended.
 
 What would not prove it: a send that timed out (it may not have been written); with retention, an
-offset below the leader's log start; a compacted topic; a log that could not be read up to its
+offset below the leader's log start; on a compacted topic, a record that a later one of its key may
+have superseded, or whose key nobody knows (`cleaned.py`); a log that could not be read up to its
 noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
 were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
 loss is allowed where something can have cost it (`weak_acks.py`); so it is when every replica lost
@@ -28,6 +29,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
+from checkers.cleaned import kept, uncleaned
 from checkers.client_reasons import final_logs, final_server, hold, marker_behind, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
@@ -124,7 +126,7 @@ def _missing_from_log(group: Group) -> Mask:
     log = group.final_log
     if log is None:
         return np.zeros(len(values), dtype=np.bool_)
-    return ~within(values, log.values) & retained(offsets, group.log_start)
+    return ~within(values, log.values) & retained(offsets, group.log_start) & kept(group)
 
 
 def _missing_from_read(group: Group) -> Mask:
@@ -132,7 +134,7 @@ def _missing_from_read(group: Group) -> Mask:
     missing = np.zeros(len(values), dtype=np.bool_)
     for polls, passed in _read_past(group):
         missing |= passed & ~within(values, ints(polls, "value"))
-    return missing
+    return missing & uncleaned(group)
 
 
 def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
@@ -297,11 +299,11 @@ def _compared(group: Group) -> Mask:
     """Tell which committed sends are looked for, in the leader's log or in a complete read."""
     offsets = ints(group.committed, "offset")
     if group.final_log is not None:
-        return retained(offsets, group.log_start)
+        return retained(offsets, group.log_start) & kept(group)
     compared = np.zeros(len(offsets), dtype=np.bool_)
     for _, passed in _read_past(group):
         compared |= passed
-    return compared
+    return compared & kept(group)
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
@@ -314,7 +316,7 @@ def _gaps(group: Group) -> tuple[str, ...]:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return not facts.no_acks and not facts.compacted
+    return not facts.no_acks and facts.keeps_known
 
 
 _JUMPED_OVER = Words(

@@ -9,8 +9,9 @@ Why it proves something: a consumer reads a partition's log in the order of offs
 from its position on; what a broker serves below the last stable offset is final.
 
 What would not prove it: offsets without a committed record (markers and aborted records of
-transactions); records that retention took; an assignment that names another offset, or none, which
-is the partition's beginning; a seek; an assignment without the partition, and a new process. Across
+transactions); records that retention took, or that a cleaner may have taken (`cleaned.py`); an
+assignment that names another offset, or none, which is the partition's beginning; a seek; an
+assignment without the partition, and a new process. Across
 a rebalance a member starts where its group committed: it is held to what it was told of that, and
 `commit-lost` and `commit-ahead` look at what it was told. Where nobody knows, it is allowed. So is
 a member that goes back from a record that an unclean election, or a disk, took, or that was placed
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.cleaned import stayed
 from checkers.client_reasons import (
     final_logs,
     hold,
@@ -84,7 +86,7 @@ def _inside_polls(group: Group) -> Steps:
 
 def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
     def check(group: Group) -> Findings:
-        order, steps = group.view(version_order), steps_of(group)
+        order, steps = group.view(_there), steps_of(group)
         jumps = _jumps(group, order, steps)
         if len(jumps.at):
             order = group.view(_kept)
@@ -103,9 +105,17 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
     return check
 
 
+def _there(group: Group) -> VersionOrder:
+    """Return what is committed, and what no cleaner may have taken before a reader came by."""
+    order = group.view(version_order)
+    if not group.facts.compacted:
+        return order
+    return order.without(order.values[~within(order.values, stayed(group))])
+
+
 def _kept(group: Group) -> VersionOrder:
     """Return what is committed and was not lost."""
-    return group.view(version_order).without(group.view(lost_values))
+    return group.view(_there).without(group.view(lost_values))
 
 
 def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tuple[Ints, Ints]:
@@ -261,9 +271,9 @@ def _row(table: pa.Table, row: int) -> dict[str, int]:
     return {name: ints(table.slice(row, 1), name).item() for name in names}
 
 
-def _keeps_all(facts: RunFacts) -> bool:
-    """Tell whether a log keeps every record until retention takes its beginning."""
-    return not facts.compacted
+def _keeps_known(facts: RunFacts) -> bool:
+    """Tell whether it can be told which records are in a log until retention takes them."""
+    return facts.keeps_known
 
 
 _POLLS = (
@@ -413,7 +423,7 @@ SKIP_CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
     check=_check_skips(SKIP, _between_polls),
-    applies=_keeps_all,
+    applies=_keeps_known,
     promise=Promise.LOG,
     compares=_STEPS,
     chapter=Chapter.ORDER,
@@ -457,7 +467,7 @@ INT_SKIP_CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
     check=_check_skips(INT_SKIP, _inside_polls),
-    applies=_keeps_all,
+    applies=_keeps_known,
     promise=Promise.LOG,
     compares=_INNER_STEPS,
     chapter=Chapter.ORDER,

@@ -54,6 +54,7 @@ from checkers import (
     uncommitted_read,
     under_replicated,
     unseen,
+    wrong_last_value,
 )
 from checkers.facts import RunFacts
 from checkers.jepsen import aborted_read as jepsens_aborted_read
@@ -75,6 +76,7 @@ CHECKERS: tuple[Checker, ...] = (
     unseen.INCOMPLETE_CHECKER,
     lost_write.CHECKER,
     unseen.UNSEEN_CHECKER,
+    wrong_last_value.CHECKER,
     duplicate.CHECKER,
     inconsistent_offsets.CHECKER,
     phantom.CHECKER,

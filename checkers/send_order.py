@@ -38,7 +38,7 @@ from checkers.client_reasons import (
     sent,
     written_by,
 )
-from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED, WRITES_TWICE
@@ -105,6 +105,8 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
         excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
         if group.shows_logs:
             excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
+            unknown = _cleaned(group, steps) & _may_be_resent(group, steps.since)
+            excuses[Premise.SHOWN_CAUSE] = excuses[Premise.SHOWN_CAUSE] | unknown
         else:
             unknown = excuses[Premise.SHOWN_CAUSE] | _may_be_resent(group, steps.since)
             excuses[Premise.SHOWN_CAUSE] = unknown
@@ -124,20 +126,37 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
     was written meanwhile (`duplicate` has the sources).
     """
     log = group.final_log
-    if not group.facts.idempotent or group.facts.plan.transactional:
-        return np.zeros(len(steps.at), dtype=np.bool_)
-    if log is None:
+    if not group.facts.idempotent or log is None:
         return np.zeros(len(steps.at), dtype=np.bool_)
     offsets = ints(group.table("sends"), "offset")
     earlier, later = (first_match(offsets[rows], log.offsets) for rows in (steps.since, steps.at))
     ids, epochs = (np.append(each, NONE) for each in (log.producer_ids, log.producer_epochs))
     bumped = (ids[earlier] != ids[later]) | (epochs[earlier] > epochs[later])
-    return np.asarray((np.minimum(earlier, later) >= 0) & bumped, dtype=np.bool_)
+    told = (np.minimum(earlier, later) >= 0) & ~_in_transactions(group, steps.since)
+    return np.asarray(told & bumped, dtype=np.bool_)
+
+
+def _in_transactions(group: Group, rows: Ints) -> Mask:
+    """Tell which sends are those of transactions: their coordinator fences older epochs."""
+    plan = group.facts.plan
+    if plan.transactional and not plan.keys:
+        return np.ones(len(rows), dtype=np.bool_)
+    return np.asarray(present(group.table("sends"), "txn_id")[rows], dtype=np.bool_)
+
+
+def _cleaned(group: Group, steps: Steps) -> Mask:
+    """Tell which steps have a record that a cleaner may have taken, so that no log tells of it."""
+    if not group.facts.compacted:
+        return np.zeros(len(steps.at), dtype=np.bool_)
+    log, values = group.final_log, ints(group.table("sends"), "value")
+    stand = np.empty(0, np.int64) if log is None else log.values
+    both = within(values[steps.since], stand) & within(values[steps.at], stand)
+    return np.asarray(~both, dtype=np.bool_)
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
     """Tell which sends an idempotent client may have sent again, where no log is shown to tell."""
-    if not group.facts.idempotent or group.facts.plan.transactional:
+    if not group.facts.idempotent:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
     times = zip(*(ints(sends, name)[rows].tolist() for name in ("invoke_ns", "complete_ns")),
@@ -147,7 +166,7 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
         end - start >= after_ns or not was_left_alone(group.facts, start, end)
         for start, end in times
     ]
-    return np.array(told, dtype=np.bool_)
+    return np.array(told, dtype=np.bool_) & ~_in_transactions(group, rows)
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from checkers.cleaned import taken
 from checkers.client_reasons import final_server, log_with, marker_behind, passed_over
 from checkers.columns import (
     NONE,
@@ -201,10 +202,10 @@ def _to_be_shown(group: Group, offsets: Ints) -> Mask:
 
 
 def _gone(group: Group, values: Ints) -> Mask:
-    log = group.final_log
-    if log is None:
-        return np.zeros(len(values), dtype=np.bool_)
-    return ~within(values, log.values)
+    log, cleaned = group.final_log, np.zeros(len(values), dtype=np.bool_)
+    if group.facts.compacted:
+        cleaned = within(values, taken(group))
+    return cleaned if log is None else cleaned | ~within(values, log.values)
 
 
 def _torn(table: pa.Table) -> list[Torn]:
@@ -287,7 +288,7 @@ def _first(texts_of: tuple[str, ...]) -> str:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.plan.transactional and not facts.compacted
+    return facts.plan.transactional and facts.keeps_known
 
 
 SHARES_DERIVATION = Derivation(

@@ -12,7 +12,8 @@ Why `unseen` proves something: a complete final read went from the log's start t
 taken after the last send had ended, so it must have met every committed record.
 
 What would not prove it: a final read that did not reach its target; polls that were lost from the
-record because a stream was cut; a partition that had not recovered; a record behind the last stable
+record because a stream was cut; a partition that had not recovered; a record that a cleaner may
+have taken (`cleaned.py`); a record behind the last stable
 offset, which no read_committed reader may be given yet. An incomplete final read proves
 nothing about the brokers; it is the harness's own anomaly, and makes the verdict unknown.
 """
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.changes import NEVER_NS
+from checkers.cleaned import uncleaned
 from checkers.client_reasons import (
     final_logs,
     final_server,
@@ -63,7 +65,7 @@ def _unseen(group: Group) -> list[_Send]:
     sends = group.committed
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     hidden = ~_seen(group, sends) & ~within(values, lost_values(group))
-    hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends)
+    hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends) & uncleaned(group)
     found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in _COLUMNS]
     weak = equal(found, "acks", "1").tolist()
@@ -112,7 +114,7 @@ def _check_unseen(group: Group) -> Findings:
     if not group.final_reads_complete:
         return Findings(rows=0)
     due = retained(ints(group.committed, "offset"), group.log_start)
-    due &= ~_unstable(group, group.committed)
+    due &= ~_unstable(group, group.committed) & uncleaned(group)
     return findings(
         int(due.sum()),
         _unseen(group),
@@ -196,7 +198,7 @@ def _describe_read(group: Group, read: tuple[str, int, int]) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return not facts.no_acks and not facts.compacted
+    return not facts.no_acks and facts.keeps_known
 
 
 def _why_unseen(group: Group, found: Anomaly) -> str:

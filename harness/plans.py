@@ -60,6 +60,7 @@ group_protocol = "mixed"     # With groups: classic, consumer (KIP-848, Kafka 4.
 linger_ms = 5
 compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1
+# keys = 16                  # With keyed: of each partition. Default: 8 to 32, from the seed.
 payload_bytes = 100          # From 20 on, readers can tell any changed byte and the time stamp.
 delivery_timeout_s = 30      # Longer than the longest fault.
 # clients = "lab"            # Your own settings of clients, by name in

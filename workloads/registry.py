@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workloads import groups, log, pipeline, surge, txn
+from workloads import groups, keyed, log, pipeline, surge, txn
 from workloads.protocol import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -11,4 +11,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "groups": groups.WORKLOAD,
     "pipeline": pipeline.WORKLOAD,
     "surge": surge.WORKLOAD,
+    "keyed": keyed.WORKLOAD,
 }

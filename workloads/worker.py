@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from statistics import quantiles
@@ -293,12 +293,6 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     first = kind.sender(plan, bootstrap=bootstrap, worker=config.worker)
     for topic in config.topics:
         first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
-    if plan.transactional:
-        first.close()
-        return Clients(
-            reader=lambda process: _reader(kind, config, process, clock),
-            transactor=lambda thread: kind.transactor(plan, bootstrap=bootstrap, thread=thread),
-        )
     made = [first]
 
     def sender() -> LoneSender:
@@ -306,7 +300,17 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
             plan, bootstrap=bootstrap, worker=config.worker
         )  # fmt: skip
 
-    return Clients(sender=sender, reader=lambda process: _reader(kind, config, process, clock))
+    clients = Clients(
+        sender=sender,
+        reader=lambda process: _reader(kind, config, process, clock),
+        transactor=lambda thread: kind.transactor(plan, bootstrap=bootstrap, thread=thread),
+    )
+    if not plan.transactional:
+        return replace(clients, transactor=None)
+    if plan.keys:  # Then there are plain sends, too.
+        return clients
+    first.close()
+    return replace(clients, sender=None)
 
 
 def _reader(kind: Kind, config: WorkerConfig, process: int, clock: RunClock) -> Reader:

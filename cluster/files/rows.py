@@ -16,9 +16,8 @@ from cluster.files.group_offsets import position_of
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
 from cluster.files.metadata import METADATA_TOPIC, Leadership
 from cluster.files.quorum_log import LoggedTransition, LoggedVote
-from results.record.contents import UNKNOWN_MS, damage, mark_of
+from results.record.contents import UNKNOWN_MS, damage, mark_of, value_in
 from results.record.tables import LIVE
-from results.record.values import decode_payload
 
 ROWS_A_BATCH = 65_536
 _HELD_BYTES = 64 << 20
@@ -91,7 +90,7 @@ class _RecordColumns:
                 self.held_bytes += len(record.value or b"")
             self.offset.append(record.offset)
             # What controllers write is none of our values, whatever its first bytes look like.
-            self.value.append(None if control or of_quorum else _value(record.value))
+            self.value.append(None if control or of_quorum else _value(record))
             self.record_hash.append(record.record_hash)
             self.sequence.append(batch.sequence_of(record.offset))
         rows = len(unpacked)
@@ -357,9 +356,9 @@ def _names(replica: Replica) -> dict[str, object]:
     }
 
 
-def _value(payload: bytes | None) -> int | None:
-    """Return the value of a payload; one that no column can hold is not of ours."""
-    value = decode_payload(payload)
+def _value(record: Record) -> int | None:
+    """Return the value of a record; one that no column can hold is not of ours."""
+    value = value_in(record.value, None if record.value is not None else mark_of(record.headers))
     return value if value is not None and value <= _MAX_VALUE else None
 
 

@@ -7,7 +7,8 @@ The payload is the value, the time stamp and a filler; key and header follow fro
 Each eight bytes of the filler are a hash of value, length and time stamp, mixed with their place.
 So every byte is known, which is more than a sum of them: a reader compares the whole. The time
 stamp of the record must be the one in the payload. Every sixteenth value has a header, others have
-none: to make one costs more than the rest of a message.
+none: to make one costs more than the rest of a message. Where a partition has few keys, each
+message has a header, and some have no payload (`results.record.keys`).
 
 A payload of less than `TIMED_FROM` bytes has no room for the time stamp, one of 8 bytes none for a
 filler: then only the rest is compared. A scenario's messages have names, and neither key nor
@@ -22,6 +23,14 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from results.record.hashing import ALL, Words, mix, mixed
+from results.record.keys import (
+    MARK_BYTES,
+    is_tombstone,
+    key_bytes,
+    mark_of_value,
+    marked_value,
+)
 from results.record.values import (
     SEQUENCE_BITS,
     VALUE_BYTES,
@@ -42,21 +51,19 @@ _MARKED = 16
 _OF_SIZE, _OF_TIME = 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F
 """Odd numbers, by which a length and a time stamp reach all bits of a word."""
 _AT_ONCE_BYTES = 8 << 20
-_ALL = (1 << 64) - 1
 _UNSEEN = object()
 FEW = 16
 """So many messages at most are cheaper one by one than as columns."""
 
-Words = npt.NDArray[np.uint64]
 _Bytes = npt.NDArray[np.uint8]
 Damage = npt.NDArray[np.int8]
 Header = list[tuple[str, str | bytes | None]]
-Message = tuple[bytes, bytes, Header | None]
-"""Payload, key, headers."""
+Message = tuple[bytes | None, bytes, Header | None]
+"""Payload (None: a tombstone), key, headers."""
 
 
 def messages(
-    values: npt.NDArray[np.int64], size_bytes: int, at_ms: int, *, headers: bool
+    values: npt.NDArray[np.int64], size_bytes: int, at_ms: int, *, headers: bool, keys: int = 0
 ) -> Iterator[Message]:
     """Yield the message of each value.
 
@@ -65,7 +72,11 @@ def messages(
         size_bytes: Of each payload, at least 8.
         at_ms: Their time stamp, in milliseconds since 1970.
         headers: Whether the message format has headers.
+        keys: How many a partition has (`results.record.keys`); 0: each message has its own.
     """
+    if keys:
+        yield from (_keyed(value, size_bytes, at_ms, keys) for value in values.tolist())
+        return
     if len(values) <= FEW:
         for value in values.tolist():
             key = key_of(value)
@@ -73,14 +84,14 @@ def messages(
             yield payload_of(value, size_bytes, at_ms), key, mark
         return
     words = values.astype(np.uint64)
-    hashes, timed = _mixed(words), size_bytes >= TIMED_FROM
+    hashes, timed = mixed(words), size_bytes >= TIMED_FROM
     stamp = np.array([at_ms if timed else 0], np.uint64)
     payloads = _split(_payloads(words, hashes, size_bytes, stamp))
-    keys = _split(_keys(hashes))
+    own_keys = _split(_keys(hashes))
     marks: list[Header | None] = [None] * len(words)
     for at in np.flatnonzero(_is_marked(words)).tolist() if headers else ():
-        marks[at] = [(HEADER, keys[at])]
-    yield from zip(payloads, keys, marks, strict=True)
+        marks[at] = [(HEADER, own_keys[at])]
+    yield from zip(payloads, own_keys, marks, strict=True)
 
 
 def damage(
@@ -113,19 +124,32 @@ def damage(
 
 def payload_of(value: int, size_bytes: int, at_ms: int) -> bytes:
     """Return the payload of a value; see the module."""
-    head, sealed = encode_payload(value, 0), _mix(value) ^ size_bytes * _OF_SIZE & _ALL
+    head, sealed = encode_payload(value, 0), mix(value) ^ size_bytes * _OF_SIZE & ALL
     if size_bytes >= TIMED_FROM:
         head += at_ms.to_bytes(_WORD, "big")
-        spread = at_ms * _OF_TIME & _ALL
+        spread = at_ms * _OF_TIME & ALL
         sealed ^= spread ^ spread >> 32
     ones, places = _filler(size_bytes)
     filler = (sealed * ones ^ places).to_bytes(-(-size_bytes // _WORD) * _WORD, "little")
     return head + filler[len(head) : size_bytes]
 
 
+def value_in(payload: bytes | None, mark: object) -> int | None:
+    """Return the value of a record; a tombstone's is in its mark.
+
+    Args:
+        payload: Of the record.
+        mark: As `damage` is told of its headers.
+    """
+    if payload is not None:
+        return decode_payload(payload)
+    held = marked_value(mark)
+    return held[0] if held else None
+
+
 def key_of(value: int) -> bytes:
     """Return the key of a value."""
-    return _mix(value).to_bytes(_WORD, "little")
+    return mix(value).to_bytes(_WORD, "little")
 
 
 def message_name(value: int) -> str:
@@ -148,13 +172,15 @@ def mark_of(coded: bytes) -> bytes | None:
     if coded == NO_HEADERS:
         return None
     # Whatever does not begin like ours is nobody's key, and stays as it is.
-    return coded.removeprefix(_CODED)
+    return coded.removeprefix(_CODED).removeprefix(_CODED_MARK)
 
 
 NO_HEADERS = b"\0"
 """How format 2 codes that there are none."""
 _CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
 """Numbers are zigzag varints: one header, the length of its name, its name, and that of a key."""
+_CODED_MARK = bytes([*_CODED[:-1], MARK_BYTES << 1])
+"""The same, and the length of a mark of few keys."""
 
 
 def _are_intact(
@@ -183,7 +209,7 @@ def _are_intact(
         stamps = np.array(stamps_ms, np.int64)
         if ((stamps != times.astype(np.int64)) & (stamps != UNKNOWN_MS)).any():
             return False
-    hashes = _mixed(words)
+    hashes = mixed(words)
     sent = _payloads(words, hashes, size_bytes, times)
     if read_keys != _keys(hashes).tobytes() or not np.array_equal(read, sent):
         return False
@@ -195,6 +221,8 @@ def _are_intact(
 
 def _damage_of(payload: bytes | None, key: bytes | None, mark: object, at_ms: int) -> int:
     """Return what differs of one record; a `mark` of `_UNSEEN`: its headers were not looked at."""
+    if (held := marked_value(mark)) is not None:
+        return _damage_of_keyed(payload, key, held, at_ms)
     value = decode_payload(payload)
     if payload is None or value is None:
         return PAYLOAD
@@ -209,10 +237,31 @@ def _damage_of(payload: bytes | None, key: bytes | None, mark: object, at_ms: in
     return PAYLOAD * wrong | KEY * (key != sent_key) | headers | TIME * late
 
 
+def _keyed(value: int, size_bytes: int, at_ms: int, keys: int) -> Message:
+    payload = None if is_tombstone(value) else payload_of(value, size_bytes, at_ms)
+    return payload, key_bytes(value, keys), [(HEADER, mark_of_value(value, keys))]
+
+
+def _damage_of_keyed(
+    payload: bytes | None, key: bytes | None, held: tuple[int, int], at_ms: int
+) -> int:
+    """Return what differs of a record that has one of few keys, by what its mark holds."""
+    value, keys = held
+    wrong_key = KEY * (key != key_bytes(value, keys))
+    if payload is None or is_tombstone(value):
+        return PAYLOAD * ((payload is None) != is_tombstone(value)) | wrong_key
+    sent_ms = int.from_bytes(payload[VALUE_BYTES : VALUE_BYTES + _WORD])
+    read = decode_payload(payload)
+    wrong = read is None or payload != payload_of(read, len(payload), sent_ms)
+    late = len(payload) >= TIMED_FROM and not wrong and at_ms not in {UNKNOWN_MS, sent_ms}
+    # Both are whole, and not of one message: the mark is another's.
+    return PAYLOAD * wrong | wrong_key | HEADERS * (not wrong and read != value) | TIME * late
+
+
 def _payloads(words: Words, hashes: Words, size_bytes: int, at_ms: Words) -> _Bytes:
     """Return the payload of each value, a row of bytes each; time stamps of 0: without."""
     spread = at_ms * np.uint64(_OF_TIME)
-    sealed = hashes ^ np.uint64(size_bytes * _OF_SIZE & _ALL) ^ spread ^ spread >> np.uint64(32)
+    sealed = hashes ^ np.uint64(size_bytes * _OF_SIZE & ALL) ^ spread ^ spread >> np.uint64(32)
     block = sealed[:, np.newaxis] ^ _places(-(-size_bytes // _WORD))
     block = block.astype("<u8", copy=False)
     block[:, 0] = words.astype(">u8").view("<u8")
@@ -230,25 +279,6 @@ def _is_marked(words: Words) -> npt.NDArray[np.bool_]:
     return np.asarray(words & np.uint64(_MARKED - 1) == 0, np.bool_)
 
 
-def _mixed(words: Words) -> Words:
-    """Return a hash of each word: the end of SplitMix64 (https://doi.org/10.1145/2714064.2660195).
-
-    One bit more or less turns over about half of the bits; no two words have the same hash.
-    """
-    mixed = words + np.uint64(0x9E37_79B9_7F4A_7C15)
-    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
-    return mixed ^ mixed >> np.uint64(31)
-
-
-def _mix(word: int) -> int:
-    """Return the hash of one word, as `_mixed` has it."""
-    mixed = word + 0x9E37_79B9_7F4A_7C15 & _ALL
-    mixed = (mixed ^ mixed >> 30) * 0xBF58_476D_1CE4_E5B9 & _ALL
-    mixed = (mixed ^ mixed >> 27) * 0x94D0_49BB_1331_11EB & _ALL
-    return mixed ^ mixed >> 31
-
-
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int) -> tuple[int, int]:
     """Return ones, a word apart each, and the places, as the number that a payload's bytes are."""
@@ -260,7 +290,7 @@ def _filler(size_bytes: int) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def _places(width: int) -> Words:
     """Return a number for each eight bytes of a payload, so that none may stand for another."""
-    return _mixed(np.arange(width, dtype=np.uint64))
+    return mixed(np.arange(width, dtype=np.uint64))
 
 
 def _word(block: _Bytes, at: int) -> Words:

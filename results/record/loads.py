@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
+from results.record.cleaning import compaction, keys_of
+
 
 class Load(Enum):
     """How hard clients work."""
@@ -24,8 +26,9 @@ _NAMED_OTHERWISE = frozenset({"log", "script"})
 _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "txn": {"rate": 100},
     "pipeline": {"rate": 200, "sends_per_op": 5},
+    "keyed": {"rate": 200, "partitions": 2},
 }
-"""A transaction costs many a send."""
+"""A transaction costs many a send, and a cleaner works log by log."""
 _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
@@ -35,6 +38,7 @@ _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     # Each of its messages is recorded by itself, with the outcome of its transaction.
     "txn": {"sends_per_op": 100},
     "pipeline": {"concurrency": 16, "sends_per_op": 100},
+    "keyed": {"concurrency": 16, "sends_per_op": 100},
 }
 
 
@@ -50,7 +54,19 @@ def with_defaults(values: object) -> object:
         workload = ""
     heavy = values.get("load") in (Load.HEAVY, Load.HEAVY.value)
     hard = {**_OF_HEAVY, **_OF_HEAVY_WORKLOAD.get(workload, {})} if heavy else {}
-    return {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **values}
+    found = {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **values}
+    return _with_few_keys(found) if workload == "keyed" else found
+
+
+def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
+    """Return a plan's values, with keys and brokers that compact, from its seed."""
+    seed, broker = values.get("seed", 0), values.get("broker", {})
+    if not isinstance(seed, int) or not isinstance(broker, dict):
+        return values  # Which is refused, where it is looked at.
+    keys = values.get("keys", keys_of(seed))
+    if not isinstance(keys, int):
+        return values
+    return {**values, "keys": keys, "broker": {**compaction(seed, keys), **broker}}
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:

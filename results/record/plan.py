@@ -11,6 +11,7 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from results.record.cleaning import keys_refusal
 from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
 from results.record.plan_parts import (
@@ -59,7 +60,7 @@ SIMULATED = "simulated"
 ATTACHED = "attached"
 """Hosts of a cluster that runs already: its file says what may be done to them."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
-"""The Kafka whose rules other systems follow, where what is asked depends on a version."""
+"""The Kafka whose rules other systems follow."""
 
 
 class Plan(Part):
@@ -125,6 +126,8 @@ class Plan(Part):
     """mixed: another one for each worker."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
+    keys: int = Field(default=0, ge=0, le=1_000_000)
+    """Of each partition; 0: each message has its own. With keyed 8 to 32 by default."""
     delivery_timeout_s: float = Field(default=30, gt=0)
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
@@ -268,7 +271,7 @@ class Plan(Part):
                 "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
                 " replaced could still commit positions (KIP-447)"
             )
-        if self.is_grouped and (refusal := protocol_refusal(self)):
+        if refusal := keys_refusal(self) or (self.is_grouped and protocol_refusal(self)):
             return refusal
         scripted, simulated = self.scenario is not None, self.is_simulated
         if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
@@ -307,7 +310,7 @@ class Plan(Part):
     @property
     def transactional(self) -> bool:
         """Whether clients write in transactions: each op of the workload, or a story's."""
-        return self.workload in {"txn", "pipeline"} or (
+        return self.workload in {"txn", "pipeline", "keyed"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
 

@@ -16,7 +16,7 @@ from benchmarks.shrink import shrink_run
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.verdict_json import read_verdict
-from tests.broken.corpus import BASES, CALM, MOMENTS
+from tests.broken.corpus import BASES, CALM, MOMENTS, QUIET
 from tests.broken.record import Record
 from tests.harness.on_real_brokers import logquake
 
@@ -46,7 +46,7 @@ def _recorded(name: str, scratch: Path) -> str:
 
 def _has_sends(record: Record, moment: str) -> bool:
     """Tell whether a message that was acknowledged was under way while a fault was in force."""
-    if moment == CALM:
+    if moment in {CALM, QUIET}:
         return True
     (fault,) = record.rows("faults", kind=moment)
     from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])

@@ -29,6 +29,7 @@ MOMENTS = {
     "disks": (CALM, "power-loss", "unclean-election"),
     "contents": (CALM, "kill", "isolate"),
     "pipeline": (CALM, "kill", "isolate"),
+    "keyed": (QUIET,),  # Of what was sent earlier its cleaners have left next to nothing.
 }
 """Of each base: the kinds of its faults."""
 
@@ -166,6 +167,10 @@ def spot(record: Record, moment: str) -> Spot:
     """
     from_ns, to_ns = _time_of(record, moment)
     acked = record.rows("sends", acked=True, outcome="ok")
+    if record.plan.get("keys"):  # Of others a cleaner has left nothing.
+        final = record.rows("replica_records", snapshot="final")
+        stand = {(row["topic"], row["partition"], row["value"]) for row in final}
+        acked = [row for row in acked if (row["topic"], row["partition"], row["value"]) in stand]
     within = [row for row in acked if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns]
     under_way = [row for row in acked if row["invoke_ns"] < to_ns and row["complete_ns"] > from_ns]
     sends = sorted(within or under_way, key=lambda row: int(row["complete_ns"]))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from results.record.contents import HEADERS, messages
+from results.record.contents import HEADERS, messages, value_in
+from results.record.keys import is_tombstone
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Outcome
 from workloads.clients.java.bridge import Bridge, BridgeError
@@ -19,6 +20,7 @@ from workloads.clients.java.frames import (
     THROWN,
     Ask,
     Fault,
+    Reading,
     Report,
     Role,
     Tell,
@@ -112,11 +114,29 @@ def test_the_records_of_an_op_are_one_frame() -> None:
     sent = list(messages(values, 100, AT_MS, headers=True))
     body = sending(9, Send(key=KEY, values=values), sent, AT_MS)
     assert struct.unpack_from(">q", body)[0] == 9
-    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqii", KEY[1], AT_MS, 20, 100)
+    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqi", KEY[1], AT_MS, 20)
     assert body.startswith(head)
-    marks = body[len(head) : len(head) + 20]
+    read = Reading(body[len(head) :])
+    payloads, keys, marks = read.pieces(20), read.pieces(20), read.pieces(20)
+    assert list(zip(payloads, keys, strict=True)) == [each[:2] for each in sent]
     assert [at for at, mark in enumerate(marks) if mark] == [0, 16]
-    assert body.endswith(b"".join(payload for payload, _, _ in sent))
+    assert (marks[0], marks[16]) == (keys[0], keys[16])
+
+
+def test_a_frame_of_few_keys_has_tombstones_without_a_payload() -> None:
+    values = np.arange(32, 132, dtype=np.int64)
+    sent = list(messages(values, 100, AT_MS, headers=True, keys=5))
+    body = sending(9, Send(key=KEY, values=values), sent, AT_MS)
+    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqi", KEY[1], AT_MS, 100)
+    read = Reading(body[len(head) :])
+    payloads, keys, marks = read.pieces(100), read.pieces(100), read.pieces(100)
+    assert list(zip(payloads, keys, strict=True)) == [each[:2] for each in sent]
+    dead = [at for at, payload in enumerate(payloads) if payload is None]
+    assert dead == [at for at, value in enumerate(values.tolist()) if is_tombstone(value)]
+    assert dead
+    assert [value_in(payload, mark) for payload, mark in zip(payloads, marks, strict=True)] == (
+        values.tolist()
+    )
 
 
 def test_a_report_has_the_outcome_of_each_record() -> None:

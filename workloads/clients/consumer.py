@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import cast
 
 import numpy as np
@@ -17,10 +17,10 @@ from confluent_kafka import (
     libversion,
 )
 
-from results.record.contents import HEADER, UNKNOWN_MS, damage
+from results.record.contents import HEADER, UNKNOWN_MS, damage, value_in
 from results.record.plan import Plan
 from results.record.terms import Isolation
-from results.record.values import VALUE_BYTES, decode_payload
+from results.record.values import VALUE_BYTES
 from workloads.clients.failures import error_name
 from workloads.clients.settings import consumer_settings
 from workloads.protocol import Batch, Column, Key
@@ -133,17 +133,18 @@ def _batch(
     offsets = cast("Iterator[int]", map(Message.offset, records))
     payloads = cast("list[bytes | None]", list(map(Message.value, records)))
     keys = cast("list[bytes | None]", list(map(Message.key, records)))
+    marks = _marks(records) if headers else None
     return Batch(
         spans=_spans(records),
         offsets=np.fromiter(offsets, np.int64, len(records)),
-        values=_values(payloads),
+        values=_values(payloads, marks),
         leader_epochs=_leader_epochs(records),
         ends={
             (str(end.topic()), int(end.partition() or 0)): int(end.offset() or 0) for end in ends
         },
         error=error,
         isolation=isolation,
-        damage=damage(payloads, keys, _marks(records) if headers else None, _stamps(records)),
+        damage=damage(payloads, keys, marks, _stamps(records)),
     )
 
 
@@ -195,17 +196,21 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
         return list(map(Message.leader_epoch, records))
 
 
-def _values(payloads: Sequence[bytes | None]) -> Column:
-    """Return the value at the head of each payload, all at once where they are alike."""
+def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) -> Column:
+    """Return the value at the head of each payload, all at once where they are alike.
+
+    That of a tombstone, which has no payload, is in its header.
+    """
     try:
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))
     except TypeError:  # One of them is None.
         sizes = set()
     if len(sizes) != 1 or min(sizes) < VALUE_BYTES:
-        return [_signed(decode_payload(payload)) for payload in payloads]
+        heads = zip(payloads, marks or repeat(None), strict=False)
+        return [_signed(value_in(payload, mark)) for payload, mark in heads]
     joined = b"".join(cast("Sequence[bytes]", payloads))
-    heads = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), -1)
-    return heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
+    rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), -1)
+    return rows[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
 
 
 def _signed(value: int | None) -> int | None:

@@ -10,7 +10,7 @@ from results.record.clock import unix_s
 from results.record.contents import Header, messages
 from results.record.plan import Plan
 from results.record.terms import Outcome
-from results.record.values import VALUE_BYTES
+from results.record.values import VALUE_BYTES, encode_payload
 from workloads.clients.failures import DEFINITE, error_name, refusal_outcome, send_outcome
 from workloads.clients.settings import producer_settings
 from workloads.protocol import Send, SendResult, Values
@@ -42,6 +42,7 @@ class SharedProducer:
         self.fatal = False
         self._retries = plan.retries
         self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._keys = plan.keys
         self._payload = payload
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._handle = Producer({**settings, "error_cb": self._on_error})
@@ -50,9 +51,10 @@ class SharedProducer:
         """Hand the op's messages to librdkafka; those that it refuses get their outcome here."""
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
-        produce, report = self._handle.produce, flight.report
+        produce = self._handle.produce
         at_ms = round(unix_s() * 1000)
         for index, (payload, key, headers) in enumerate(self._messages(op.values, at_ms)):
+            report = flight.report if payload is not None else flight.report_of(index)
             try:
                 produce(topic, payload, key, partition, report, None, at_ms, headers)
             except BufferError:
@@ -104,10 +106,11 @@ class SharedProducer:
 
     def _messages(
         self, values: Values, at_ms: int
-    ) -> Iterable[tuple[bytes, bytes | None, Header | None]]:
+    ) -> Iterable[tuple[bytes | None, bytes | None, Header | None]]:
         """Yield payloads, keys and headers."""
         if self._payload is None:
-            return messages(values, self._payload_bytes, at_ms, headers=self._headers)
+            size, keys = self._payload_bytes, self._keys
+            return messages(values, size, at_ms, headers=self._headers, keys=keys)
         return [(self._payload(value), None, None) for value in values.tolist()]
 
     def _on_error(self, error: KafkaError) -> None:
@@ -144,6 +147,19 @@ class _Flight:
         self._offsets.append(message.offset())
         if len(payloads) == self._due:
             self._done(self._result())
+
+    def report_of(self, index: int) -> Callable[[KafkaError | None, Message], None]:
+        """Return what takes the report of a tombstone, which itself does not say whose it is."""
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._failed.append((len(self._payloads), error))
+            self._payloads.append(encode_payload(int(self._values[index]), VALUE_BYTES))
+            self._offsets.append(message.offset())
+            if len(self._payloads) == self._due:
+                self._done(self._result())
+
+        return report
 
     def refuse(self, index: int, outcome: Outcome, error: str) -> None:
         """Note a message that librdkafka did not take."""

@@ -47,6 +47,7 @@ class TransactionalProducer:
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
         self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._keys = plan.keys
         self._handle: Producer | None = None
         self._caller = ThreadPoolExecutor(1)
 
@@ -132,7 +133,8 @@ class TransactionalProducer:
     def _send(self, producer: Producer, mop: Send, course: Course, number: int) -> None:
         topic, partition = mop.key
         at_ms = round(unix_s() * 1000)
-        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        size, keys = self._payload_bytes, self._keys
+        sent = messages(mop.values, size, at_ms, headers=self._headers, keys=keys)
         for at, (payload, key, headers) in enumerate(sent, number):
             report = _reporter(course, at)
             producer.produce(topic, payload, key, partition, report, None, at_ms, headers)

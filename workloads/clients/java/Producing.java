@@ -19,7 +19,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** A producer, transactional or not. */
 final class Producing extends Seat {
     private static final String HEADER = "logquake";
-    private static final int KEY_BYTES = 8;
 
     private volatile KafkaProducer<byte[], byte[]> producer;
 
@@ -101,24 +100,29 @@ final class Producing extends Seat {
         int partition = in.getInt();
         long atMs = in.getLong();
         int count = in.getInt();
-        int size = in.getInt();
-        byte[] marks = new byte[count];
-        in.get(marks);
-        byte[][] keys = split(in, count, KEY_BYTES);
-        byte[][] payloads = split(in, count, size);
+        byte[][] payloads = pieces(in, count);
+        byte[][] keys = pieces(in, count);
+        byte[][] marks = pieces(in, count);
         Flight flight = new Flight(op, count);
         for (int index = 0; index < count; index++) {
-            List<Header> headers = marks[index] == 0 ? null
-                : List.of(new RecordHeader(HEADER, keys[index]));
+            List<Header> headers = marks[index] == null ? null
+                : List.of(new RecordHeader(HEADER, marks[index]));
             flight.hand(index, new ProducerRecord<>(
                 topic, partition, atMs, keys[index], payloads[index], headers));
         }
     }
 
-    private static byte[][] split(ByteBuffer in, int count, int size) {
-        byte[][] parts = new byte[count][size];
-        for (byte[] part : parts) in.get(part);
-        return parts;
+    /** Read the sizes of pieces, -1 of one that is not there, and then all of them. */
+    private static byte[][] pieces(ByteBuffer in, int count) {
+        int[] sizes = new int[count];
+        for (int at = 0; at < count; at++) sizes[at] = in.getInt();
+        byte[][] pieces = new byte[count][];
+        for (int at = 0; at < count; at++) {
+            if (sizes[at] < 0) continue;
+            pieces[at] = new byte[sizes[at]];
+            in.get(pieces[at]);
+        }
+        return pieces;
     }
 
     /** The records of one op, until the last of them has its report. */

@@ -1,13 +1,14 @@
 """The consumer of one process, in Java."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
-from results.record.contents import damage
+from results.record.contents import damage, value_in
 from results.record.plan import Plan
 from results.record.terms import Isolation
-from results.record.values import VALUE_BYTES, decode_payload
+from results.record.values import VALUE_BYTES
 from workloads.clients.java.bridge import AskedError, Bridge, Seat, limited
 from workloads.clients.java.frames import (
     BEGINNING,
@@ -124,7 +125,7 @@ def batch_of(
     return Batch(
         spans=read.spans,
         offsets=read.offsets,
-        values=_values(read),
+        values=_values(read, marks),
         leader_epochs=_epochs(read),
         ends={},
         error=error,
@@ -139,11 +140,11 @@ def _epochs(read: Polled) -> Column:
     return [epoch if epoch >= 0 else None for epoch in read.leader_epochs.tolist()]
 
 
-def _values(read: Polled) -> Column:
-    """Return the value at the head of each payload, as the record's 64-bit column has it."""
+def _values(read: Polled, marks: Sequence[object] | None) -> Column:
+    """Return the value of each record, as the record's 64-bit column has it."""
     heads = [payload and payload[:VALUE_BYTES] for payload in read.payloads]
     if all(head is not None and len(head) == VALUE_BYTES for head in heads):
         joined = b"".join(head for head in heads if head is not None)
         return np.frombuffer(joined, ">i8").astype(np.int64)
-    values = map(decode_payload, read.payloads)
+    values = map(value_in, read.payloads, marks or repeat(None))
     return [value if value is None or value < 1 << 63 else value - (1 << 64) for value in values]

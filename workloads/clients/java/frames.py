@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from results.record.contents import UNKNOWN_MS
+from results.record.contents import UNKNOWN_MS, Message
 from workloads.member import Answer
 from workloads.protocol import Key, Send, Values
 
@@ -192,17 +192,21 @@ def places(offsets: Mapping[Key, int]) -> bytes:
     return _INT.pack(len(offsets)) + b"".join(rows)
 
 
-def sending(
-    op: int, send: Send, messages: Iterable[tuple[bytes, bytes, object]], at_ms: int
-) -> bytes:
-    """Return the body of a frame that sends the messages of an op; their sizes are alike."""
+def sending(op: int, send: Send, messages: Iterable[Message], at_ms: int) -> bytes:
+    """Return the body of a frame that sends the messages of an op: pieces, None for what is not."""
     topic, partition = send.key
     payloads, keys, headers = zip(*messages, strict=True)
+    marks = [header[0][1] if header else None for header in headers]
     return b"".join([
-        _LONG.pack(op), text(topic), struct.pack(">iq", partition, at_ms),
-        struct.pack(">ii", len(payloads), len(payloads[0])),
-        bytes(header is not None for header in headers), *keys, *payloads,
+        _LONG.pack(op), text(topic), struct.pack(">iqi", partition, at_ms, len(payloads)),
+        *_pieces(payloads), *_pieces(keys), *_pieces(marks),
     ])  # fmt: skip
+
+
+def _pieces(pieces: Sequence[bytes | None]) -> list[bytes]:
+    """Return the sizes of some pieces of bytes, -1 of one that is not there, and the pieces."""
+    sizes = [-1 if piece is None else len(piece) for piece in pieces]
+    return [struct.pack(f">{len(sizes)}i", *sizes), *(piece for piece in pieces if piece)]
 
 
 class Reading:

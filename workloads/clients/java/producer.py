@@ -43,6 +43,7 @@ class JavaProducer:
         self.fatal = False
         self._retries = plan.retries
         self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._keys = plan.keys
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._seat = bridge.open(Role.PRODUCER, settings.plans, settings.own)
         self._numbers = count()
@@ -51,7 +52,8 @@ class JavaProducer:
     def send(self, op: Send, done: _Done) -> None:
         """Hand the op's messages over, all in one frame."""
         number, at_ms = next(self._numbers), round(unix_s() * 1000)
-        sent = messages(op.values, self._payload_bytes, at_ms, headers=self._headers)
+        size, keys = self._payload_bytes, self._keys
+        sent = messages(op.values, size, at_ms, headers=self._headers, keys=keys)
         self._flights[number] = (len(op.values), done)
         self._seat.tell(Ask.SEND, sending(number, op, sent, at_ms))
 

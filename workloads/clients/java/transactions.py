@@ -54,6 +54,7 @@ class JavaTransactor:
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
         self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._keys = plan.keys
         self._seat: Seat | None = None
         self._unanswered: set[int] = set()
         self._course: Course | None = None
@@ -130,7 +131,8 @@ class JavaTransactor:
 
     def _send(self, seat: Seat, mop: Send, number: int) -> None:
         at_ms = round(unix_s() * 1000)
-        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        size, keys = self._payload_bytes, self._keys
+        sent = messages(mop.values, size, at_ms, headers=self._headers, keys=keys)
         self._unanswered.add(number)
         seat.tell(Ask.SEND, sending(number, mop, sent, at_ms))
 

@@ -1,0 +1,328 @@
+"""wrong-last-value: whoever reads a compacted log to its end does not end with a key's last value.
+
+Definition: of the certainly committed records of a key, the last one by offset is missing from a
+replica's final log, or from a complete read_committed final read, and the key's last record there
+is an older one, or there is none. If the missing one is a tombstone, only an older record is wrong:
+the value that it deleted is back.
+
+Why it proves something: a cleaner removes a record only where a later one of its key stays, and a
+tombstone only after all that it deletes (https://kafka.apache.org/documentation/#compaction).
+Records of aborted transactions supersede nothing. So the last committed record of each key is in
+every replica's log, as far as that goes; or it was a tombstone, and nothing of the key is left
+below it. That holds for each replica by itself, whenever its cleaner came by.
+
+What would not prove it: a record that a later one of its key may have superseded, if that may have
+committed (`cleaned`); a tombstone whose place nobody knows, which may be the last; what lies above
+the high watermark of a replica that was not in sync; a log that could not be read to its end.
+
+A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
+down, keeps the value that it has, and never hears that it was deleted. So a value that is back
+counts in a replica's log only if that had gone beyond the tombstone in time, and was not truncated
+below it; and in a read only while the leader's log still has the tombstone.
+
+What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
+from one that was cleaned away. A value that is back where a retention of 0 lets tombstones go at
+once, or where brokers' clocks are shifted, which decide when they go.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.cleaned import holes, keys_in, latest, may_stand
+from checkers.client_reasons import final_server, hold, nodes_at
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
+from checkers.disk_losses import lost_on_disks
+from checkers.excuses import TAKES_RECORDS
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, texts_in
+from checkers.group import Group, ReplicaLog, final_isr
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    During,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+)
+from checkers.transactions import READ_COMMITTED
+from checkers.unclean_elections import took_acknowledged
+from results.record.keys import are_tombstones
+from results.record.terms import AnomalyClass
+from results.record.tuning import number_of
+from results.record.verdict import Anomaly, Words
+
+NAME = "wrong-last-value"
+READ = "the final read"
+_RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
+_FAR = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class View:
+    """What is left of a partition in one place.
+
+    Attributes:
+        name: A node, whose log it is; or `READ`.
+        offsets, values: Of its records that may have committed, ascending.
+        end: Below it all that was committed, and not cleaned away, has to be there.
+    """
+
+    name: str
+    offsets: Ints
+    values: Ints
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """A key that ends with another record than its last one.
+
+    Attributes:
+        key: Its number.
+        value, offset: Of the last committed record.
+        dead: Whether that is a tombstone.
+        shown, shown_at: What is there instead; -1: nothing.
+        places: Where: nodes, and `READ`.
+    """
+
+    key: int
+    value: int
+    offset: int
+    dead: bool
+    shown: int
+    shown_at: int
+    places: tuple[str, ...]
+
+
+def _last_of(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints]:
+    order = np.argsort(offsets, kind="stable")
+    places = np.full(group.facts.plan.keys, NONE, np.int64)
+    found = np.full(group.facts.plan.keys, NONE, np.int64)
+    keys = keys_in(group, values[order])
+    # Of several assignments to one place the last one counts.
+    places[keys], found[keys] = offsets[order], values[order]
+    return places, found
+
+
+def _logs(group: Group) -> list[ReplicaLog]:
+    """Return the final logs that were read to their ends."""
+    unreadable = group.facts.unreadable_nodes
+    logs = group.logs.get(FINAL, {})
+    return [log for node, log in sorted(logs.items()) if log.whole and node not in unreadable]
+
+
+def _views(group: Group) -> Iterator[View]:
+    in_sync = final_isr(group) if group.facts.recovered else frozenset[str]()
+    for log in _logs(group):
+        mine = may_stand(group, log.values) & (log.controls != 1)
+        leads = group.leader is not None and group.leader.node == log.node
+        end = log.end if leads or log.node in in_sync else _high_watermark(group, log)
+        yield View(name=log.node, offsets=log.offsets[mine], values=log.values[mine], end=end)
+    reads = group.table("final_reads")
+    done = equal(reads, "isolation", READ_COMMITTED) & equal(reads, "complete", True)  # noqa: FBT003 - a value
+    if not done.any():
+        return
+    polls = group.final_polls
+    polls = select(polls, equal(polls, "isolation", READ_COMMITTED))
+    values = ints(polls, "value")
+    mine = may_stand(group, values)
+    yield View(
+        name=READ,
+        offsets=ints(polls, "offset")[mine],
+        values=values[mine],
+        end=int(ints(reads, "target_end")[done].min()),
+    )
+
+
+def _high_watermark(group: Group, log: ReplicaLog) -> int:
+    states = group.table("replica_states")
+    mine = equal(states, "snapshot", FINAL) & equal(states, "node", log.node)
+    return int(ints(states, "high_watermark")[mine].max(initial=0))
+
+
+def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
+    """Return how many keys were looked at in one place, and which end with another record."""
+    sends = group.committed
+    values, offsets = ints(sends, "value"), ints(sends, "offset")
+    placed = offsets >= group.log_start
+    due_at, due_value = _last_of(group, offsets[placed], values[placed])
+    shown_at, shown = _last_of(group, view.offsets, view.values)
+    there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
+    dead, later = are_tombstones(np.maximum(due_value, 0)), latest(group)
+    # Another tombstone may have deleted it, and be gone as well.
+    may_go = dead | (later.tombstones > due_at) | later.adrift
+    lacks = there & (shown_at < due_at) & ~may_go
+    if view.name == READ:
+        log = group.final_log
+        sure = dead & log.holds(due_at, due_value) if log is not None else dead & False
+    else:
+        # Whatever took the last one from this log has taken all below it.
+        sure = _was_in_time(group, view.name, due_at, due_value)
+    lacks |= there & older & sure
+    rows = [
+        Wrong(
+            key=key, value=int(due_value[key]), offset=int(due_at[key]), dead=bool(dead[key]),
+            shown=int(shown[key]), shown_at=int(shown_at[key]), places=(view.name,),
+        )
+        for key in np.flatnonzero(lacks).tolist()
+    ]  # fmt: skip
+    return int((there & (sure | ~may_go)).sum()), rows
+
+
+def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell of which records a replica was beyond, before any tombstone from there on was to go."""
+    facts, states = group.facts, group.table("replica_states")
+    if facts.plan.shifts_clocks or not len(offsets):
+        return np.zeros(len(offsets), np.bool_)
+    told = equal(states, "node", node) & present(states, "observed_ns")
+    times, ends = ints(states, "observed_ns")[told], ints(states, "log_end_offset")[told]
+    order = np.argsort(times, kind="stable")
+    reached = np.append(NONE, np.maximum.accumulate(ends[order]))
+    sends = group.committed
+    at = first_match(values, ints(sends, "value"))
+    sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
+    until_ns = sent_ns + _retention_ns(facts)
+    early = reached[np.searchsorted(times[order], until_ns)] > offsets
+    cuts = group.table("truncations")
+    lowest = ints(cuts, "from_offset")[equal(cuts, "node", node)].min(initial=_FAR)
+    return np.asarray(early & (sent_ns >= 0) & (offsets < lowest), np.bool_)
+
+
+def _retention_ns(facts: RunFacts) -> int:
+    """Return how long tombstones stay at least."""
+    told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
+    return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
+
+
+def _found(group: Group) -> tuple[int, list[Wrong]]:
+    """Return how many keys were looked at, in all places, and which end with another record."""
+    looks = [_wrong(group, view) for view in _views(group)]
+    found: dict[tuple[int, int, int], Wrong] = {}
+    for each in (each for _, some in looks for each in some):
+        name = (each.offset, each.value, each.shown)
+        before = found[name].places if name in found else ()
+        found[name] = Wrong(
+            key=each.key, value=each.value, offset=each.offset, dead=each.dead, shown=each.shown,
+            shown_at=each.shown_at, places=(*before, *each.places),
+        )  # fmt: skip
+    return sum(rows for rows, _ in looks), [found[name] for name in sorted(found)]
+
+
+def _check(group: Group) -> Findings:
+    logs = _logs(group)
+    rows, wrong = _found(group)
+    cleaned = any(holes(group, log) for log in logs)
+    found = findings(
+        rows if cleaned or wrong or not logs else 0,
+        wrong,
+        lambda each: _describe(group, each),
+        lambda each: _labels(group, each),
+    )
+    why = "no cleaner took a record, so a wrong last value could not show"
+    return could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
+
+
+def _labels(group: Group, wrong: Wrong) -> Labels:
+    sends = group.committed
+    mine = ints(sends, "value") == wrong.value
+    acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
+    excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
+    if took_acknowledged(group, wrong.offset, wrong.value):
+        excuses.append(Excuse.UNCLEAN.value)
+    premises = (
+        (Premise.WHOLE_RECORD, group.facts.cut_streams),
+        (Premise.RECOVERED, wrong.places == (READ,) and not group.facts.recovered),
+    )
+    return (
+        tuple(dict.fromkeys(excuses)),
+        tuple(premise.value for premise, broken in premises if broken),
+    )
+
+
+def _describe(group: Group, wrong: Wrong) -> Anomaly:
+    name = group.facts.name_of
+    what = f"the tombstone {name(wrong.value)}" if wrong.dead else name(wrong.value)
+    instead = "nothing of that key is there"
+    if wrong.shown_at >= 0:
+        instead = f"the older {name(wrong.shown)} at offset {wrong.shown_at} is the last one there"
+    nodes = [each for each in wrong.places if each != READ]
+    where = [f"the log of {node}" for node in nodes] + [READ] * (READ in wrong.places)
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"key {wrong.key} of {group.place} ends with {what} at offset {wrong.offset}, the"
+        f" last that was committed of it; {' and '.join(where)}"
+        f" {'lacks' if len(where) == 1 else 'lack'} it: {instead}",
+        evidence={
+            "key": wrong.key,
+            "value": wrong.value,
+            "offset": wrong.offset,
+            "tombstone": wrong.dead,
+            "shown_value": known(wrong.shown),
+            "shown_offset": known(wrong.shown_at),
+            "nodes": nodes,
+            "read": READ in wrong.places,
+            "found_on": nodes_at(group, wrong.offset, wrong.value),
+        },
+        offset=wrong.offset,
+    )
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    has, lacks = texts_in(found, "found_on"), texts_in(found, "nodes")
+    offset = number_in(found, "offset")
+    if not lacks:
+        return (
+            f"{hold(has)} it at {offset}: {final_server(group)} or the client left it out"
+            if has
+            else "no log that was read shows whether a broker still has it"
+        )
+    cut = group.truncated(np.array([offset]))[0]
+    how = (
+        "a replica truncated its log there, so it was cut off, or cleaned away"
+        if cut
+        else "no replica recorded a truncation there: a cleaner took it, or it was never written"
+    )
+    if has:
+        return f"{hold(has)} it at {offset}, and {hold(lacks, 'lack')} it; {how}"
+    return f"no log that was read holds it; {how}"
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.compacted and facts.plan.keys > 0 and not facts.no_acks
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="key does not end with its last value",
+        many="keys do not end with their last values",
+        means="A log was compacted, and whoever reads it to its end gets an older value of a key,"
+        " or none.",
+        promise="Compaction keeps the last value of each key, and what a tombstone deleted stays"
+        " deleted.",
+    ),
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states",
+            "truncations", "assignments"),
+    check=_check,
+    applies=_applies,
+    promise=Promise.STORED,
+    compares="keys of compacted logs, each with its last committed record",
+    during=During.AT_END,
+    chapter=Chapter.CLIENTS,
+    looks_for="of a compacted log: the last committed record of a key is missing from a replica's"
+    " log, or from a complete final read, and an older one is the last there, or none; of a"
+    " tombstone: an older one is",
+    waits="a cleaner may still come by, and a later record of the key",
+    excuses=TAKES_RECORDS,
+    follows={
+        "lost-write": "a key whose last record is lost ends with an older one",
+        "unseen": "a key whose last record no reader is given ends with an older one",
+    },
+)  # fmt: skip

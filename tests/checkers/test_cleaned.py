@@ -1,0 +1,152 @@
+"""What a cleaner may have taken, and what other checks make of it on a compacted topic."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkers import duplicate, lost_write, send_order, torn_transaction, unseen
+from checkers.cleaned import kept, stayed, taken
+from checkers.columns import ints
+from checkers.group import Group
+from checkers.poll_order import CHECKERS as POLL_ORDER
+from results.record.terms import Phase
+from tests.checkers.keyed import NODES, TAIL, Sent, about, partition, read_back, value
+from tests.checkers.partition_rows import S, ack, facts, found
+
+OLD, NEW, DEAD, OTHER = value(0), value(0, 1), value(0, dead=True), value(1)
+TWO = [Sent(value=OLD), Sent(value=OTHER), Sent(value=NEW)]
+LAST = [(1, OTHER), (2, NEW)]
+(INT_SKIP,) = (each for each in POLL_ORDER if each.name == "int-poll-skip")
+(INT_BACK,) = (each for each in send_order.CHECKERS if each.name == "int-nonmonotonic-send")
+
+
+def alike(log: list[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
+    """Return the same log on all replicas."""
+    return dict.fromkeys(NODES, log)
+
+
+def values_of(on: Group, mask: Any) -> set[int]:  # noqa: ANN401 - a mask
+    return {*ints(on.committed, "value")[mask].tolist()}
+
+
+def test_the_last_of_each_key_is_kept_and_no_tombstone() -> None:
+    on = partition([*TWO, Sent(value=value(2, dead=True))], {"n1": LAST})
+    assert values_of(on, kept(on)) == {OTHER, NEW, TAIL}
+    assert {*taken(on).tolist()} == {OLD, value(2, dead=True)}
+    assert {*stayed(on).tolist()} == {OTHER, NEW, TAIL}
+
+
+def test_what_still_stands_was_never_taken() -> None:
+    on = partition(TWO, alike([(0, OLD), *LAST]))
+    assert (taken(on).tolist(), values_of(on, kept(on))) == ([], {OTHER, NEW, TAIL})
+    # Another replica may have led, which was cleaned earlier; or whose log nobody read.
+    for logs in ({**alike([(0, OLD), *LAST]), "n3": LAST}, {"n1": [(0, OLD), *LAST]}):
+        assert taken(partition(TWO, logs)).tolist() == [OLD]
+
+
+@pytest.mark.parametrize(
+    ("last", "left"),
+    [
+        (Sent(value=NEW, outcome="fail"), {OLD, OTHER, TAIL}),
+        (Sent(value=NEW, outcome="info"), {OLD, OTHER, TAIL}),  # It is not there to stay.
+        (Sent(value=DEAD, outcome="info"), {OTHER, TAIL}),
+        (Sent(value=DEAD, outcome="info", placed=False), {OTHER, TAIL}),
+        (Sent(value=DEAD, outcome="fail", placed=False), {OLD, OTHER, TAIL}),
+    ],
+)
+def test_who_may_have_superseded_a_record(last: Sent, left: set[int]) -> None:
+    on = partition([*TWO[:2], last], {"n1": [(0, OLD), (1, OTHER)]})
+    assert values_of(on, kept(on)) == left
+
+
+def test_without_the_leaders_log_whatever_was_told_or_read_counts() -> None:
+    sends = [*TWO[:2], Sent(value=NEW, outcome="info")]
+    on = partition(sends, {})
+    assert values_of(on, kept(on)) == {OTHER, TAIL}
+    assert OLD in taken(on)
+
+
+def test_of_other_runs_all_is_kept_or_nothing_is_known() -> None:
+    for on, all_kept in (
+        (facts(), True),
+        (facts(plan={"broker": {"log.cleanup.policy": "compact"}}), False),
+        (about(cut_streams=True), False),
+    ):
+        assert set(kept(partition(TWO, {"n1": LAST}, on=on)).tolist()) == {all_kept}
+
+
+def test_a_lost_write_is_the_last_of_its_key() -> None:
+    check = lost_write.CHECKER
+    assert check.applies(about())
+    assert not check.applies(facts(plan={"broker": {"log.cleanup.policy": "compact"}}))
+    sound = found(check, partition(TWO, {"n1": LAST}))
+    assert (sound.rows, sound.anomalies) == (3, ())
+    (lost,) = found(check, partition(TWO, {"n1": [(1, OTHER)]})).anomalies
+    assert lost.evidence["value"] == NEW
+    read = partition(TWO, alike([(0, OLD), *LAST]), read=[(1, OTHER)])
+    assert [each.offset for each in found(check, read).anomalies] == [0, 2], "both were there"
+    gone = partition(TWO, {"n1": LAST}, read=[(1, OTHER)])
+    assert [each.offset for each in found(check, gone).anomalies] == [2]
+
+
+def test_what_stands_in_the_log_has_to_be_read() -> None:
+    check = unseen.UNSEEN_CHECKER
+    assert check.applies(about())
+    sound = found(check, partition(TWO, {"n1": LAST}, read=LAST))
+    assert (sound.rows, sound.anomalies) == (3, ())
+    there = partition(TWO, alike([(0, OLD), *LAST]), read=[(0, OLD), *LAST])
+    assert found(check, there).rows == 4
+    # Nothing behind it was read, so that no reader is known to have gone past it.
+    polls = there.table("polls")
+    unread = replace(there, tables={**there.tables, "polls": polls.slice(0, 1)})
+    assert [each.offset for each in found(check, unread).anomalies] == [1, 2, 3]
+
+
+def test_a_reader_may_jump_over_what_may_be_gone_and_nothing_else() -> None:
+    jump = [{**row, "phase": "main", "op_id": 80} for row in read_back([(0, OLD), (2, NEW)])]
+    gone, there = LAST[1:], LAST
+    sends = [*TWO, Sent(value=value(1, 1))]
+    last = (3, value(1, 1))
+    cleaned = partition(sends, alike([*gone, last]), read=[*gone, last], polls=jump)
+    assert found(INT_SKIP, cleaned).anomalies == ()
+    standing = partition(sends, alike([*there, last]), read=[*there, last], polls=jump)
+    over = found(INT_SKIP, standing).anomalies
+    assert [each.evidence["skipped_values"] for each in over] == [[OTHER]]
+
+
+def test_half_a_transaction_is_shown_only_if_the_other_half_is_there() -> None:
+    assert torn_transaction.CHECKER.applies(about())
+    on = partition(TWO, {"n1": LAST}, read=LAST)
+    rows = [{**row, "txn_id": 7, "op_id": 7} for row in on.table("sends").to_pylist()]
+    tables = {**on.tables, "sends": type(on.table("sends")).from_pylist(
+        rows, schema=on.table("sends").schema)}  # fmt: skip
+    shares = torn_transaction.shares(replace(on, tables=tables)).to_pylist()
+    assert {row["value"]: row["shown"] for row in shares} == {OTHER: True, NEW: True, TAIL: True}
+    blind = replace(on, tables={**tables, "leadership": on.table("leadership").slice(0, 0)})
+    shares = torn_transaction.shares(blind).to_pylist()
+    assert OLD not in {row["value"] for row in shares}
+
+
+@pytest.mark.parametrize(("log", "premises"), [(LAST, ("shown-cause",)), ([(0, OLD), *LAST], ())])
+def test_a_copy_that_was_cleaned_away_does_not_tell_who_wrote_it(
+    log: list[tuple[int, int]], premises: tuple[str, ...]
+) -> None:
+    early = {**read_back([(0, NEW)])[0], "phase": Phase.MAIN.value, "op_id": 80}
+    sends = [Sent(value=OTHER), Sent(value=value(2)), Sent(value=NEW)]
+    on = partition(sends, {"n1": [(at, each if at else NEW) for at, each in log]}, polls=[early])
+    (twice,) = found(duplicate.CHECKER, on).anomalies
+    assert (twice.evidence["value"], twice.broken_premises) == (NEW, premises)
+
+
+def test_an_order_inside_of_an_op_cannot_be_told_by_records_that_are_gone() -> None:
+    rows = [
+        {**ack(OLD, 2, op=5, at=9 * S), "invoke_ns": S, "mop": 0},
+        {**ack(OTHER, 0, op=5, at=9 * S), "invoke_ns": S, "mop": 1},
+    ]
+    on = partition([Sent(value=TAIL)], {"n1": []})
+    schema = on.table("sends").schema
+    sends = type(on.table("sends")).from_pylist(rows, schema=schema)
+    on = replace(on, tables={**on.tables, "sends": sends})
+    (told,) = found(INT_BACK, on).anomalies
+    assert told.broken_premises == ("shown-cause",)

@@ -1,0 +1,53 @@
+"""Copies of a plain send that were cleaned away: had each an epoch of its own?"""
+
+import pytest
+
+from checkers.resent import in_epochs_of_their_own
+from tests.checkers.keyed import KEYS, TAIL, Sent, partition, read_back, value
+
+VALUES = [value(number % (KEYS - 1), number) for number in range(6)]
+TWICE = VALUES[1]
+
+
+def told(sequence: int, *, astray: int = 0, other: bool = False) -> bool:
+    """Records of one writer at 0, 1, 2 and again 1 at 3, then 4, 5; the last one is left, at 6."""
+    first = {**read_back([(1, TWICE)])[0], "phase": "main", "op_id": 80}
+    sends = [Sent(value=each) for each in (VALUES[0], VALUES[5], VALUES[2], TWICE, *VALUES[3:5])]
+    lost = [Sent(value=value(0, 50 + number), placed=False) for number in range(astray)]
+    on = partition(sends, {"n1": []}, polls=[first])
+    rows = on.table("sends").to_pylist()
+    for row in rows:
+        row["process"] = 1 if other and row["value"] == TAIL else 0
+    rows += [{**rows[0], "value": each.value, "offset": None, "acked": False} for each in lost]
+    table = type(on.table("sends"))
+    records = on.table("replica_records").to_pylist()
+    records[-1]["sequence"] = sequence
+    for name, changed in (("sends", rows), ("replica_records", records)):
+        on.tables[name] = table.from_pylist(changed, schema=on.table(name).schema)  # type: ignore[index]
+    return in_epochs_of_their_own(on, TWICE, [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("sequence", "apart"),
+    [
+        (0, False),  # Its epoch began behind both.
+        (2, False),
+        (3, True),  # With the later copy.
+        (4, True),
+        (5, False),  # With the earlier one, which stands at 1: 2 to 5 stand between.
+    ],
+)
+def test_a_record_that_is_left_tells_where_its_epoch_began(
+    sequence: int,
+    apart: bool,  # noqa: FBT001 - a case
+) -> None:
+    assert told(sequence) == apart
+
+
+def test_records_whose_place_nobody_knows_may_stand_between() -> None:
+    assert told(4, astray=1)
+    assert not told(3, astray=1)
+
+
+def test_another_workers_producer_tells_nothing() -> None:
+    assert not told(3, other=True)

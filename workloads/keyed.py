@@ -1,0 +1,68 @@
+"""The keyed workload: few keys, tombstones, topics that are compacted, in transactions and not.
+
+A message's key follows from its value, and so does whether it is a tombstone
+(`results.record.keys`); the plan's brokers close segments after seconds, and clean them at once
+(`results.record.cleaning`). Some ops are plain sends of a shared producer. The others are those of
+the txn workload: transactions that end in a commit, an abort, a crash, or after a pause.
+"""
+
+from collections.abc import Mapping
+from random import Random
+
+from results.record.identities import watches
+from results.record.plan import Plan
+from workloads.allotment import Allotment
+from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
+from workloads.txn import Feeds, Pauses, TxnGenerator
+
+SEND_SHARE = 0.5
+"""Of a writing thread's ops: plain sends. Of the others about half are transactions."""
+
+
+class KeyedGenerator:
+    """The ops of one worker's processes.
+
+    Args:
+        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        worker: The worker's number; it decides the random stream and the ranges of values.
+        workers: How many workers share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._random = Random(f"{plan.seed}/keyed/{worker}")
+        self._keys = plan.topic_partitions
+        self._workers = workers
+        threads = range(worker, plan.concurrency, workers)
+        writers = sum(not watches(thread, workers=workers) for thread in threads)
+        # A partition without a leader must not hold up every process.
+        self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
+        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        feeds = Feeds(keys=self._keys, threads=threads, allotment=self._allotment)
+        self._txn = TxnGenerator(plan, worker=worker, workers=workers, feeds=feeds)
+        self._pauses = Pauses(plan, worker=worker)
+
+    def next_op(self, observed: Observed) -> Op:
+        """Return a plain send, or an op of the txn workload."""
+        if observed.assigned and not watches(observed.thread, workers=self._workers):
+            sends = self._random.random() < SEND_SHARE
+            if sends and (send := self._send(observed.in_flight)) is not None:
+                return send
+        op = self._txn.next_op(observed)
+        return self._pauses.some(op, observed) if isinstance(op, Txn) else op
+
+    def _send(self, in_flight: Mapping[Key, int]) -> Send | None:
+        open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
+        return self._allotment.send_to(self._random.choice(open_keys)) if open_keys else None
+
+
+WORKLOAD = Workload(
+    generator=KeyedGenerator,
+    brief="few keys, compacted topics",
+    does="Topics are compacted, and each partition has 8 to 32 keys. Some messages are tombstones."
+    " Some are sent by themselves, others in transactions, as in `txn`. Segments are closed after"
+    " seconds, and cleaned at once.",
+    finds="last values that compaction took; values that come back after their tombstone; aborted"
+    " records that are shown because their marker was cleaned away",
+    ops="as `txn`, or some plain sends to one partition. Which key a message has, and whether it is"
+    " a tombstone, follows from its value",
+)
