@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
+from results.record.plan_contents import Contents
 from results.record.plan_parts import (
     CLIENT_KINDS,
     Budgets,
@@ -149,6 +150,7 @@ class Plan(Part):
     """librdkafka settings of the user: `--client KEY=VALUE`."""
     clients: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
     """Which of the user's own settings clients take too, by name (`results/record/own.py`)."""
+    contents: Contents = Contents()
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None

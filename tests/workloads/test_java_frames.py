@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from results.record.contents import HEADERS, messages
+from results.record.headers import HEADER, Header, coded_headers, mark
 from results.record.plan import Plan, PlanError, plan_from
+from results.record.shapes import Shape
 from results.record.terms import Outcome
 from workloads.clients.java.bridge import Bridge, BridgeError
 from workloads.clients.java.consumer import batch_of
@@ -56,19 +58,16 @@ def batch_body(
 ) -> bytes:
     """What `Consuming.java` writes of records of one partition, offsets from 7 on."""
     count = len(values)
-    sent = list(messages(np.array(values, np.int64), 40, AT_MS, headers=True))
-    marks = [headers and headers[0][1] for _, _, headers in sent]
-    kinds = [0 if mark is None else 1 for mark in marks]
+    sent = list(messages(np.array(values, np.int64), Shape(size_bytes=40), AT_MS))
+    marks = [mark(headers) for _, _, headers in sent]
     if strange is not None:
-        kinds[strange], marks[strange] = 2, None
+        marks[strange] = coded_headers([("other", None)])
     return b"".join([
         struct.pack(">ii", count, 1), text(KEY[0]), struct.pack(">ii", KEY[1], count),
         struct.pack(f">{count}q", *range(7, 7 + count)), struct.pack(f">{count}i", *epochs),
         struct.pack(f">{count}q", *[AT_MS] * count),
         pieces([each[0] for each in sent] if payloads is None else payloads),
-        pieces([each[1] for each in sent]), bytes(kinds), pieces([
-            mark if isinstance(mark, bytes) else None for mark in marks
-        ]),
+        pieces([each[1] for each in sent]), pieces(marks),
     ])  # fmt: skip
 
 
@@ -109,14 +108,24 @@ def test_what_a_broker_did_not_say_is_none_and_strange_records_are_damaged() -> 
 
 def test_the_records_of_an_op_are_one_frame() -> None:
     values = np.arange(32, 52, dtype=np.int64)
-    sent = list(messages(values, 100, AT_MS, headers=True))
+    shape = Shape(size_bytes=100, others=[(300, 4)])
+    sent = list(messages(values, shape, AT_MS))
     body = sending(9, Send(key=KEY, values=values), sent, AT_MS)
-    assert struct.unpack_from(">q", body)[0] == 9
-    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqii", KEY[1], AT_MS, 20, 100)
-    assert body.startswith(head)
-    marks = body[len(head) : len(head) + 20]
-    assert [at for at, mark in enumerate(marks) if mark] == [0, 16]
+    sizes = [len(payload) for payload, _, _ in sent]
+    assert set(sizes) == {100, 300}
+    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iq", KEY[1], AT_MS)
+    assert body.startswith(head + struct.pack(">21i", 20, *sizes))
+    marks = body[len(head) + 84 : -sum(sizes) - 20 * 8]
+    of_one = b"\1" + text(HEADER) + struct.pack(">i", 8)
+    assert marks == of_one + sent[0][1] + bytes(15) + of_one + sent[16][1] + bytes(3)
     assert body.endswith(b"".join(payload for payload, _, _ in sent))
+
+
+def test_a_frame_has_names_that_are_empty_and_contents_that_are_null() -> None:
+    headers: Header = [("", b"x"), ("é", None), ("a", b"")]
+    body = sending(9, Send(key=KEY, values=np.array([5])), [(b"p", b"k", headers)], AT_MS)
+    coded = text("") + struct.pack(">i", 1) + b"x" + text("é") + struct.pack(">i", -1)
+    assert body.endswith(b"\3" + coded + text("a") + struct.pack(">i", 0) + b"kp")
 
 
 def test_a_report_has_the_outcome_of_each_record() -> None:

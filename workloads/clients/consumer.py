@@ -17,7 +17,8 @@ from confluent_kafka import (
     libversion,
 )
 
-from results.record.contents import HEADER, UNKNOWN_MS, damage
+from results.record.contents import UNKNOWN_MS, damage
+from results.record.headers import Header, mark
 from results.record.plan import Plan
 from results.record.terms import Isolation
 from results.record.values import VALUE_BYTES, decode_payload
@@ -149,15 +150,8 @@ def _batch(
 
 def _marks(records: Sequence[Message]) -> list[object]:
     """Return what `damage` is told of each record's headers."""
-    return [headers and _mark(list(headers)) for headers in map(Message.headers, records)]
-
-
-def _mark(headers: list[object]) -> object:
-    match headers:
-        case [(name, bytes(content))] if name == HEADER:
-            return content
-        case _:
-            return headers
+    found = cast("Iterator[Header | None]", map(Message.headers, records))
+    return [headers and mark(list(headers)) for headers in found]
 
 
 def _stamps(records: Sequence[Message]) -> list[int]:
@@ -196,16 +190,18 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
 
 
 def _values(payloads: Sequence[bytes | None]) -> Column:
-    """Return the value at the head of each payload, all at once where they are alike."""
+    """Return the value at the head of each payload, all at once if each has one."""
     try:
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))
     except TypeError:  # One of them is None.
         sizes = set()
-    if len(sizes) != 1 or min(sizes) < VALUE_BYTES:
+    if not sizes or min(sizes) < VALUE_BYTES:
         return [_signed(decode_payload(payload)) for payload in payloads]
-    joined = b"".join(cast("Sequence[bytes]", payloads))
-    heads = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), -1)
-    return heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
+    heads = cast("Sequence[bytes]", payloads)
+    if len(sizes) > 1:
+        heads = [payload[:VALUE_BYTES] for payload in heads]
+    block = np.frombuffer(b"".join(heads), dtype=np.uint8).reshape(len(heads), -1)
+    return block[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
 
 
 def _signed(value: int | None) -> int | None:

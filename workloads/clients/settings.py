@@ -96,9 +96,19 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         # A worker's partitions are chosen by the generator, so that a stuck one need not wait.
         "sticky.partitioning.linger.ms": 0,
     }
+    settings |= batching(plan)
     if plan.retries is not None:
         settings["retries"] = plan.retries
     return _tuned(settings, plan)
+
+
+def batching(plan: Plan) -> dict[str, int]:
+    """Return how producers batch, as far as the plan says; Kafka's own clients name it alike."""
+    told = {
+        "batch.size": plan.contents.batch_bytes,
+        "max.in.flight.requests.per.connection": plan.contents.max_in_flight,
+    }
+    return {name: number for name, number in told.items() if number is not None}
 
 
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:

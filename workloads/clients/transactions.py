@@ -20,6 +20,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.failures import error_name
@@ -46,7 +47,7 @@ class TransactionalProducer:
         self.transactional_id = transactional_id(thread, plan)
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._shape = shape_of(plan)
         self._handle: Producer | None = None
         self._caller = ThreadPoolExecutor(1)
 
@@ -132,7 +133,7 @@ class TransactionalProducer:
     def _send(self, producer: Producer, mop: Send, course: Course, number: int) -> None:
         topic, partition = mop.key
         at_ms = round(unix_s() * 1000)
-        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        sent = messages(mop.values, self._shape, at_ms)
         for at, (payload, key, headers) in enumerate(sent, number):
             report = _reporter(course, at)
             producer.produce(topic, payload, key, partition, report, None, at_ms, headers)

@@ -18,7 +18,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** A producer, transactional or not. */
 final class Producing extends Seat {
-    private static final String HEADER = "logquake";
     private static final int KEY_BYTES = 8;
 
     private volatile KafkaProducer<byte[], byte[]> producer;
@@ -100,25 +99,34 @@ final class Producing extends Seat {
         String topic = Frame.text(in);
         int partition = in.getInt();
         long atMs = in.getLong();
-        int count = in.getInt();
-        int size = in.getInt();
-        byte[] marks = new byte[count];
-        in.get(marks);
-        byte[][] keys = split(in, count, KEY_BYTES);
-        byte[][] payloads = split(in, count, size);
-        Flight flight = new Flight(op, count);
-        for (int index = 0; index < count; index++) {
-            List<Header> headers = marks[index] == 0 ? null
-                : List.of(new RecordHeader(HEADER, keys[index]));
+        int[] sizes = new int[in.getInt()];
+        for (int index = 0; index < sizes.length; index++) sizes[index] = in.getInt();
+        List<List<Header>> headers = new ArrayList<>();
+        for (int left = sizes.length; left > 0; left--) headers.add(headers(in));
+        byte[][] keys = new byte[sizes.length][KEY_BYTES];
+        for (byte[] key : keys) in.get(key);
+        Flight flight = new Flight(op, sizes.length);
+        for (int index = 0; index < sizes.length; index++) {
+            byte[] payload = new byte[sizes[index]];
+            in.get(payload);
             flight.hand(index, new ProducerRecord<>(
-                topic, partition, atMs, keys[index], payloads[index], headers));
+                topic, partition, atMs, keys[index], payload, headers.get(index)));
         }
     }
 
-    private static byte[][] split(ByteBuffer in, int count, int size) {
-        byte[][] parts = new byte[count][size];
-        for (byte[] part : parts) in.get(part);
-        return parts;
+    /** Read the headers of a record; null: it has none. */
+    private static List<Header> headers(ByteBuffer in) {
+        byte count = in.get();
+        if (count == 0) return null;
+        List<Header> headers = new ArrayList<>();
+        for (int left = count; left > 0; left--) {
+            String name = Frame.text(in);
+            int size = in.getInt();
+            byte[] content = size < 0 ? null : new byte[size];
+            if (content != null) in.get(content);
+            headers.add(new RecordHeader(name, content));
+        }
+        return headers;
     }
 
     /** The records of one op, until the last of them has its report. */

@@ -12,7 +12,7 @@ from results.record.group_ways import CONSUMER
 from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
-from workloads.clients.settings import COMPRESSIONS, OWNED
+from workloads.clients.settings import COMPRESSIONS, OWNED, batching
 from workloads.log import POLL_LIMIT
 from workloads.pipeline import MOST_READ
 from workloads.ways import way_of
@@ -84,6 +84,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         **_patience(delivery_ms, linger_ms, _REQUEST_MS),
         "buffer.memory": str(_BUFFER_BYTES),
         "max.block.ms": str(_BLOCK_MS),
+        **{name: str(number) for name, number in batching(plan).items()},
     }
     if plan.retries is not None:
         settings["retries"] = str(plan.retries)

@@ -15,6 +15,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.java.bridge import AskedError, Bridge, Seat
@@ -53,7 +54,7 @@ class JavaTransactor:
         self._bridge = bridge
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
+        self._shape = shape_of(plan)
         self._seat: Seat | None = None
         self._unanswered: set[int] = set()
         self._course: Course | None = None
@@ -130,7 +131,7 @@ class JavaTransactor:
 
     def _send(self, seat: Seat, mop: Send, number: int) -> None:
         at_ms = round(unix_s() * 1000)
-        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        sent = messages(mop.values, self._shape, at_ms)
         self._unanswered.add(number)
         seat.tell(Ask.SEND, sending(number, mop, sent, at_ms))
 
