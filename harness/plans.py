@@ -66,6 +66,8 @@ delivery_timeout_s = 30      # Longer than the longest fault.
 # clients = "lab"            # Your own settings of clients, by name in
                              # ~/.config/logquake/clients.toml: passwords and keys stand there.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
+# after_timeout = "go-on"    # With txn: a client aborts and goes on with its producer after a
+                             # time-out. delivery_timeout_s is then 2. Default: it discards it.
 
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,

@@ -26,6 +26,8 @@ _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "pipeline": {"rate": 200, "sends_per_op": 5},
 }
 """A transaction costs many a send."""
+_OF_GOING_ON: Mapping[str, object] = {"delivery_timeout_s": 2}
+"""A client that goes on after time-outs must have some: a paused broker answers later than that."""
 _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
@@ -50,7 +52,8 @@ def with_defaults(values: object) -> object:
         workload = ""
     heavy = values.get("load") in (Load.HEAVY, Load.HEAVY.value)
     hard = {**_OF_HEAVY, **_OF_HEAVY_WORKLOAD.get(workload, {})} if heavy else {}
-    return {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **values}
+    going_on = _OF_GOING_ON if values.get("after_timeout") == "go-on" else {}
+    return {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **going_on, **values}
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:

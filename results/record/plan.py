@@ -24,6 +24,7 @@ from results.record.plan_parts import (
 )
 from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
+from results.record.stopping import stop_refusal
 from results.record.systems import (
     FIRST_KRAFT,
     NEWEST_KAFKA,
@@ -129,6 +130,9 @@ class Plan(Part):
     delivery_timeout_s: float = Field(default=30, gt=0)
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
+    after_timeout: Literal["discard", "go-on"] = "discard"
+    """What a transactional client does after a time-out. discard: it throws its producer away, and
+    the next one fences it; go-on: it aborts, and begins the next one with the same producer."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
     """Whether nobody named the families of `nemesis`: `all`, or the default. Not each of them need
@@ -215,7 +219,7 @@ class Plan(Part):
         if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
-        if longest_s >= self.delivery_timeout_s:
+        if longest_s >= self.delivery_timeout_s and not self.goes_on:
             raise ValueError(
                 f"delivery_timeout_s: {self.delivery_timeout_s:g} is not longer than the longest"
                 f" fault ({longest_s:g} s); every send under it would end unknown"
@@ -232,22 +236,13 @@ class Plan(Part):
         """Return why the run cannot be judged while it goes on, None if it can, or need not."""
         if not self.stop_on_violation:
             return None
-        if self.is_simulated:
-            return (
-                "stop_on_violation: a simulated run is over in seconds and judged then; leave it"
-                " out, or take other hosts"
-            )
-        if self.scenario is not None:
-            return "stop_on_violation: a story is judged by its end; leave it out"
-        if self.judge is Judge.JEPSEN:
-            return (
-                "stop_on_violation: Jepsen's definitions are for whole histories; take the judge"
-                " contract or strict"
-            )
-        return None
+        scripted, simulated = self.scenario is not None, self.is_simulated
+        return stop_refusal(scripted=scripted, simulated=simulated, judge=self.judge)
 
     def _clients_refusal(self) -> str | None:
         """Return why there are no such clients, None if there are."""
+        if self.goes_on and self.workload != "txn":
+            return "after_timeout: only clients of the workload txn go on; leave it out"
         if self.wants_java and self.client_version is not None:
             return (
                 f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
@@ -312,6 +307,11 @@ class Plan(Part):
         return self.workload in {"txn", "pipeline"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a transactional client goes on with its producer after a time-out."""
+        return self.after_timeout == "go-on"
 
     @property
     def is_grouped(self) -> bool:

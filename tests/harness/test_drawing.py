@@ -9,6 +9,7 @@ from cluster.protocol import UserError
 from cluster.systems.registry import system_of
 from harness.elsewhere import refuse_elsewhere
 from harness.plans import completed_plan
+from harness.scenarios.choices import values_behind
 from results.record.plan import Plan, PlanError, dump_plan, plan_from
 from results.record.plan_contents import Contents
 from results.record.shapes import shape_of
@@ -98,13 +99,14 @@ def test_nothing_is_drawn_that_brokers_do_not_have() -> None:
 
 
 def test_stories_and_virtual_time_draw_nothing() -> None:
-    for values in (
+    kinds: list[dict[str, object]] = [
         {"system": "reference", "hosts": "simulated"},
-        {"workload": "script", "scenario": {"name": "leader-epoch-1"}},
-    ):
+        values_behind({"scenario": {"name": "leader-epoch-1"}}),
+    ]
+    for values in kinds:
         for plan in drawn(values):
             assert plan.contents == Contents()
-            assert (plan.payload_bytes, plan.linger_ms, plan.compression) == (100, 5, "none")
+            assert (plan.payload_bytes, plan.compression) == (100, "none")
 
 
 def test_virtual_time_refuses_contents_by_name() -> None:

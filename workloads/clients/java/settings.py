@@ -98,13 +98,16 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
+    patience_ms = max(1000, timeout_ms // 3)
+    if plan.goes_on:  # A request is given up, and tried again, within a delivery.
+        patience_ms = max(1, delivery_ms // 2)
     settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread).plans,
         "client.id": f"thread-{thread}",
         "transactional.id": transactional_id(thread, plan),
         "transaction.timeout.ms": str(timeout_ms),
         # A request to a paused broker is tried elsewhere before the transaction's time is over.
-        **_patience(delivery_ms, round(plan.linger_ms), max(1000, timeout_ms // 3)),
+        **_patience(delivery_ms, round(plan.linger_ms), patience_ms),
         "max.block.ms": str(timeout_ms),
     }
     return Settings(settings, plan.client)
