@@ -131,8 +131,7 @@ class Plan(Part):
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
-    """What a transactional client does after a time-out. discard: it throws its producer away, and
-    the next one fences it; go-on: it aborts, and begins the next one with the same producer."""
+    """What a client with transactions does with its producer: it fences it, or uses it again."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
     """Whether nobody named the families of `nemesis`: `all`, or the default. Not each of them need
@@ -214,8 +213,8 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        refusals = (self._hosts_refusal, self._workload_refusal, self._stop_refusal,
-                    self._clients_refusal)  # fmt: skip
+        refusals = (self._hosts_refusal, self._workload_refusal, self._clients_refusal,
+                    lambda: stop_refusal(self))  # fmt: skip
         if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
@@ -231,13 +230,6 @@ class Plan(Part):
         if self.hosts == ATTACHED and self.named.kind is not SystemKind.ATTACHED:
             return f"hosts: {self.system} does not run already; take another kind"
         return None
-
-    def _stop_refusal(self) -> str | None:
-        """Return why the run cannot be judged while it goes on, None if it can, or need not."""
-        if not self.stop_on_violation:
-            return None
-        scripted, simulated = self.scenario is not None, self.is_simulated
-        return stop_refusal(scripted=scripted, simulated=simulated, judge=self.judge)
 
     def _clients_refusal(self) -> str | None:
         """Return why there are no such clients, None if there are."""
@@ -312,6 +304,11 @@ class Plan(Part):
     def goes_on(self) -> bool:
         """Whether a transactional client goes on with its producer after a time-out."""
         return self.after_timeout == "go-on"
+
+    @property
+    def reuses_sequences(self) -> bool:
+        """Whether such a client may use a sequence number twice, as librdkafka does."""
+        return self.goes_on and not self.wants_java
 
     @property
     def is_grouped(self) -> bool:
