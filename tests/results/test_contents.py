@@ -1,5 +1,6 @@
 """What a message holds beside its value, and what its readers say of it."""
 
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -255,3 +256,12 @@ def test_the_longest_payload_costs_no_more_than_its_bytes() -> None:
     assert list(messages(values[:1], shape, AT_MS)) == together[:1]
     payloads, keys, stamps = columns_of(together)
     assert not damage(payloads, keys, marks_of(together), stamps).any()
+
+
+def test_a_payload_beside_mixed_headers_can_be_compressed() -> None:
+    for size in (100, 1000):
+        plain, other = (payload_of(VALUE, size, AT_MS, with_mixed=each) for each in (False, True))
+        assert len(zlib.compress(plain)) > len(plain) - 10
+        assert len(zlib.compress(other)) < len(other) * 0.9
+        words = [other[at : at + 8] for at in range(16, size - 7, 8)]
+        assert len(set(words)) == len(words)
