@@ -114,9 +114,10 @@ def _messages(plan: Values) -> Iterator[tuple[str, str]]:
     if not isinstance(contents, Mapping) or plan.get("workload") == "script":
         return
     sizes = [f"payloads of {_many(plan.get('payload_bytes'), 'byte')}"]
+    longer = contents.get("sizes")
     sizes += [
         f"one in {pair[1]} of {_many(pair[0], 'byte')}"
-        for pair in contents.get("sizes") or ()
+        for pair in (longer if isinstance(longer, list | tuple) else ())
         if isinstance(pair, list | tuple) and len(pair) == _A_PAIR
     ]
     parts = [", ".join(sizes), *(

@@ -177,6 +177,20 @@ def test_timeouts_fit_into_one_another() -> None:
     assert of_txn["request.timeout.ms"] == "2000"
 
 
+def test_a_client_that_goes_on_gives_up_before_a_paused_broker_is_back() -> None:
+    plan = plan_from({"workload": "txn", "after_timeout": "go-on", "linger_ms": 5})
+    settings = transactional_settings(plan, bootstrap="b", thread=2).plans
+    assert settings["delivery.timeout.ms"] == "2000"
+    assert settings["request.timeout.ms"] == "1000"
+
+
+def test_the_plan_decides_how_producers_batch() -> None:
+    plan = plan_from({"contents": {"batch_bytes": 5000, "max_in_flight": 2}})
+    settings = producer_settings(plan, bootstrap="b", worker=1).plans
+    assert settings["batch.size"] == "5000"
+    assert settings["max.in.flight.requests.per.connection"] == "2"
+
+
 def test_brokers_decide_the_session_of_groups_that_they_assign() -> None:
     classic = plan_from({"workload": "groups"})
     settings = member_settings(classic, bootstrap="b", client_id="c", group="g").plans
