@@ -10,8 +10,22 @@ from checkers.group import Group
 from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 from checkers.used_sequences import reason_of, used_twice
+from results.record.declared import Declared
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, B, C, S, ack, facts, group, leads, log, read, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
 
 EXCUSED = (("sequence-used-twice",), ())
 IN_TXN = {"txn_id": 1, "transactional_id": "t-0"}
@@ -134,11 +148,14 @@ def test_only_what_such_a_record_brings_about_is_excused() -> None:
 
 
 @ALARMED
-def test_where_no_logs_are_shown_nobody_can_tell(checker: Checker) -> None:
-    tables = rows()
-    for name in ("replica_records", "replica_states"):
-        tables[name] = []
-    on = group(about(system="attached:/none.toml", hosts="attached"), **tables)
-    if not on.shows_logs:
-        for anomaly in checker.check(on).anomalies:
-            assert "shown-cause" in anomaly.broken_premises
+@pytest.mark.parametrize("after_timeout", ["go-on", "discard"])
+def test_where_no_logs_are_shown_nobody_can_tell(checker: Checker, after_timeout: str) -> None:
+    tables = {**rows(), "replica_records": [], "replica_states": []}
+    tables["polls"] += [read(A, 0, op=8, phase="main")]
+    tables["final_reads"] = [final_read(5)]
+    plan = {"workload": "txn", "after_timeout": after_timeout}
+    on = group(facts(plan=plan, declared=Declared(sees=frozenset())), **tables)
+    told = [each.broken_premises for each in checker.check(on).anomalies]
+    assert told, "each of them rests on what clients were told, too"
+    unknown = ["known-cause" in each or "shown-cause" in each for each in told]
+    assert all(unknown) if after_timeout == "go-on" else not any(unknown)
