@@ -27,6 +27,7 @@ from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog, once
 from checkers.group_reasons import as_leaders, coordinators, followers_serve, op_span, served_by
+from checkers.late_records import marker_before
 from checkers.positions import ASSIGN, DEALT, SEEK, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reads import reads_of, rows_with
@@ -455,7 +456,8 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
         return (
             f"no marker ends its transaction: the next one of its producer, at {place}, stands"
             f" behind op {op_id}'s record{_gave_up(group, op_id)} and decides for both;"
-            f" {_who_ends(group, mine.op_id, offset)}{f', or it was lost: {lost}' if lost else ''}"
+            f" {marker_before(log, at)}"
+            f"{_who_ends(group, mine.op_id, offset)}{f', or it was lost: {lost}' if lost else ''}"
         )
     return f"its transaction's marker stands at {place}"
 

@@ -35,6 +35,10 @@ REASONS: Mapping[str, str] = {
         " brokers recognise a message that is sent again within one epoch only"
         " (librdkafka#4953, KIP-360)"
     ),
+    Excuse.SEQUENCE: (
+        "its client went on after a time-out, and librdkafka used a sequence number twice in one"
+        " producer epoch; a broker takes the second record for a copy of the first (KIP-98)"
+    ),
     **dict.fromkeys(DISK_EXCUSES, _DISKS),
     Excuse.REUSED: (
         "without broker epochs a leader that is back before its session ends goes on in its"

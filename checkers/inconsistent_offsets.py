@@ -66,6 +66,7 @@ from checkers.protocol import (
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
+from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import HiddenCuts, hidden_cuts
 from checkers.witnesses import by_node, truncations_of
 from results.record.terms import AnomalyClass
@@ -158,7 +159,8 @@ def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> La
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, offset, first_known_ns(group, offset))
-    return tuple(excuses), by_acks[1]
+    again = labels_of(group, values)
+    return (*excuses, *again[0]), tuple(dict.fromkeys([*by_acks[1], *again[1]]))
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
@@ -226,6 +228,9 @@ def _why(group: Group, found: Anomaly) -> str:
     standing = [value for value in values if nodes_at(group, offset, value)]
     strays = [value for value in values if value not in standing]
     cuts = texts_in(found, "truncations")
+    for value in strays:
+        if again := reason_of(group, value):
+            return f"{group.facts.name_of(value)}: {again}"
     if len(standing) == 1 and strays:
         return _stray(group, found, standing[0], strays[0])
     if cuts:
@@ -288,5 +293,5 @@ CHECKER = Checker(
     of_histories=True,
     looks_for="one offset with two values, among acknowledgements and polls",
     meanwhile=Proof.TOLD,
-    excuses=TAKES_ACKNOWLEDGED,
+    excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )  # fmt: skip

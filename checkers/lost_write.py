@@ -44,6 +44,7 @@ from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_acknowledged
+from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
     claims_around,
@@ -199,7 +200,8 @@ def _labels(group: Group, loss: Loss) -> Labels:
     if not loss.from_log and group.facts.plan.transactional:
         sends = group.table("sends")
         excuses += marker_lost(group, select(sends, ints(sends, "value") == loss.value))
-    return tuple(dict.fromkeys(excuses)), tuple(broken)
+    again = labels_of(group, [loss.value])
+    return tuple(dict.fromkeys([*excuses, *again[0]])), tuple(dict.fromkeys([*broken, *again[1]]))
 
 
 def _describe(group: Group, loss: Loss) -> Anomaly:
@@ -247,7 +249,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         ]
     )
     anomaly = anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
-    return replace(anomaly, cause=cause)
+    return replace(anomaly, cause=reason_of(group, loss.value) or cause)
 
 
 def _shadow(skips: list[int]) -> list[str]:
@@ -395,5 +397,5 @@ CHECKER = Checker(
     looks_for="a committed value that is not in the last leader's log; or that a complete final"
     " read went past and did not return; or, where logs cannot be read, that one did not return",
     meanwhile=Proof.GONE,
-    excuses=TAKES_ACKNOWLEDGED,
+    excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )  # fmt: skip

@@ -24,7 +24,7 @@ from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Findings, Promise, Proof
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Promise, Proof
 from checkers.send_order import out_of_order, send_excuses
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
@@ -154,5 +154,5 @@ CHECKER = Checker(
     " record's one clock. One sort; the witness is the one that ended last, of those that"
     " nothing excuses if there are any",
     meanwhile=Proof.TOLD,
-    excuses=TAKES_ACKNOWLEDGED,
+    excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )

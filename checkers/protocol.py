@@ -53,6 +53,7 @@ class Excuse(StrEnum):
     UNCLEAN = "unclean-election"
     RETRIES = "retries-without-idempotence"
     NEW_EPOCH = "new-producer-epoch"
+    SEQUENCE = "sequence-used-twice"
     POWER = "power-loss"
     WIPE = "wipe"
     FLIP = "bit-flip"

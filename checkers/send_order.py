@@ -51,6 +51,7 @@ from checkers.reads import reads_of
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
+from checkers.used_sequences import masks_of
 from checkers.version_order import version_order
 from checkers.weak_acks import hidden_cuts
 from results.record.terms import AnomalyClass
@@ -188,9 +189,11 @@ def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
     by_disks = taken_by_disks(group, offsets, ended)
     weak = lost & equal(sends, "acks", "1")[rows]
     cut = hidden_cuts(group, begun)
+    twice, unknown = masks_of(group, values)
     return {
         Excuse.ACKS: weak if group.shows_cuts else weak & cut.may_be,
-        Premise.SHOWN_CAUSE: weak & cut.unknown,
+        Excuse.SEQUENCE: twice,
+        Premise.SHOWN_CAUSE: weak & cut.unknown | unknown,
         Excuse.UNCLEAN: lost & unclean_elections(group).took(offsets, begun),
         **{excuse: lost & gone for excuse, gone in by_disks.items()},
     }
@@ -248,6 +251,10 @@ _ASKED_FOR = {
         "its producer is not idempotent, so a later request may overtake one that is retried"
     ),
     Excuse.NEW_EPOCH: "its producer took another epoch, and sent again behind later messages",
+    Excuse.SEQUENCE: (
+        "librdkafka used a sequence number twice, so a broker acknowledged it in the place of an"
+        " earlier record"
+    ),
 }
 _NAMED = 3
 """So many processes are named."""
@@ -411,7 +418,7 @@ NONMONOTONIC_CHECKER = _checker(
     name=NONMONOTONIC,
     looks_for="the last send of a process's op and the first of its next one, of those that were"
     " acknowledged at an offset and not undone",
-    excuses=TAKES_ACKNOWLEDGED,
+    excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
     waits="offset-order finds the same by the clock",
     compares="pairs of ops of a process with acknowledged sends",
 )
@@ -425,7 +432,7 @@ INT_NONMONOTONIC_CHECKER = _checker(
     ),
     name=INT_NONMONOTONIC,
     looks_for="neighbouring sends of one op",
-    excuses=TAKES_ACKNOWLEDGED | WRITES_TWICE,
+    excuses=TAKES_ACKNOWLEDGED | WRITES_TWICE | {Excuse.SEQUENCE},
     waits="which of two copies stays, the last log tells",
 )
 INT_SKIP_CHECKER = _checker(

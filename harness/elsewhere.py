@@ -7,6 +7,7 @@ from cluster.protocol import Ability, UserError
 from cluster.systems.system import System, why_not
 from harness.simulated.honoured import HONOURED
 from results.record.plan import REFERENCE, Plan
+from results.record.plan_contents import Contents
 
 USE_ANOTHER = "use --hosts namespace"
 
@@ -55,6 +56,8 @@ def _refuse_unsimulated(plan: Plan) -> None:
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
         "simulated clients do not compress: take compression none": plan.compression != "none",
+        "simulated clients send payloads of one size, with plain headers, and batch in their own"
+        " way: leave [contents] out": plan.contents != Contents(),
         "of librdkafka's settings simulated clients know those of groups alone"
         f" ({', '.join(HONOURED)}): leave the others of [client] out": not (
             {*plan.client} <= {*HONOURED}

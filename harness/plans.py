@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from cluster.protocol import Ability, UserError
+from harness.drawing import with_drawn
 from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
@@ -57,15 +58,17 @@ acks = "all"                 # 0, 1 or all
 # client_kind = "java"       # Kafka's own (java:VERSION: that version). Default: librdkafka.
 group_protocol = "mixed"     # With groups: classic, consumer (KIP-848, Kafka 4.0 and later), or
                              # mixed: each group in its own way.
-linger_ms = 5
-compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
+# linger_ms = 5              # Default: this and the next two are drawn from the seed.
+# compression = "none"       # none, gzip, snappy, lz4, zstd, mixed
+# payload_bytes = 100        # From 20 on, readers can tell any changed byte and the time stamp.
 sends_per_op = 1
 # keys = 16                  # With keyed: of each partition. Default: 8 to 32, from the seed.
-payload_bytes = 100          # From 20 on, readers can tell any changed byte and the time stamp.
 delivery_timeout_s = 30      # Longer than the longest fault.
 # clients = "lab"            # Your own settings of clients, by name in
                              # ~/.config/logquake/clients.toml: passwords and keys stand there.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
+# after_timeout = "go-on"    # With txn: a client aborts and goes on with its producer after a
+                             # time-out. delivery_timeout_s is then 2. Default: it discards it.
 
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
@@ -95,6 +98,12 @@ judge = "contract"           # contract, strict, jepsen
 
 # [client]                   # Settings of the clients (librdkafka), as `--client KEY=VALUE`.
 # "socket.keepalive.enable" = "true"
+
+# [contents]                 # Of messages. Default: drawn from the seed.
+# sizes = [[4000, 50]]       # One payload in 50 has 4000 bytes; the others have payload_bytes.
+# headers = "mixed"          # Null values, repeated and empty names; plain: one header, seldom.
+# batch_bytes = 16384        # Of producers (batch.size).
+# max_in_flight = 5          # Requests of a producer without an answer.
 
 [budgets]                    # Seconds from the last heal.
 heal_s = 60                  # Of the heal itself: until all brokers are back.
@@ -157,7 +166,7 @@ def completed_plan(
             stored = merged.get(table, {})
             merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     merged.setdefault("seed", secrets.randbelow(1_000_000))
-    plan = plan_from(merged)
+    plan = with_drawn(plan_from(merged), merged)
     refuse_what_does_not_tune(plan)
     refuse_another_story(plan)
     deal_schedule(plan, abilities=frozenset(Ability))  # Refuses a fault that there is not.

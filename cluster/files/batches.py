@@ -29,7 +29,7 @@ from cluster.files.message_sets import (
     sound_message,
     unwrapped,
 )
-from results.record.contents import NO_HEADERS
+from results.record.headers import NO_HEADERS
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TIMESTAMP = struct.Struct(">q")

@@ -16,7 +16,8 @@ from cluster.files.group_offsets import position_of
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
 from cluster.files.metadata import METADATA_TOPIC, Leadership
 from cluster.files.quorum_log import LoggedTransition, LoggedVote
-from results.record.contents import UNKNOWN_MS, damage, mark_of, value_in
+from results.record.contents import UNKNOWN_MS, damage, value_in
+from results.record.headers import mark_of
 from results.record.tables import LIVE
 
 ROWS_A_BATCH = 65_536

@@ -123,6 +123,12 @@ _OPTIONS = (
         kind=click.Choice(["mixed", "classic", "consumer"]),
         help="Protocol of consumer groups (default: each group in its own way).",
     ),
+    _Option(
+        flag="--after-timeout",
+        key="after_timeout",
+        kind=click.Choice(["discard", "go-on"]),
+        help="With txn, after a time-out: discard the producer, or abort and go on with it.",
+    ),
     _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
     _Option(
         flag="--judge",

@@ -15,7 +15,9 @@ from kio.serial.writers import write_signed_varint
 
 from cluster.reference.log.batches import CONTROL, HEADER, HEADER_BYTES, MAGIC, batch
 from cluster.reference.log.records import varint
-from results.record.contents import NO_HEADERS, UNKNOWN_MS, coded_header, damage, mark_of, messages
+from results.record.contents import UNKNOWN_MS, damage, messages
+from results.record.headers import NO_HEADERS, coded_headers, mark_of
+from results.record.shapes import Shape
 from results.record.values import VALUE_BYTES
 
 _PREFIX = struct.Struct(">qi")
@@ -52,9 +54,10 @@ def record_batch(
     """
     count = len(values)
     if payload is None:
-        made = messages(np.array(values, np.int64), payload_bytes, at_ms, headers=True)
+        shape = Shape(size_bytes=payload_bytes)
+        made = messages(np.array(values, np.int64), shape, at_ms)
         body = b"".join(
-            _record(delta, each, key, NO_HEADERS if headers is None else coded_header(key))
+            _record(delta, each or b"", key, coded_headers(headers))
             for delta, (each, key, headers) in enumerate(made)
         )
     else:

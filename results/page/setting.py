@@ -11,6 +11,7 @@ Values = Mapping[str, object]
 _GB = 1_000_000_000
 _MOST_JARS = 3
 """So many of the user's jars are named on a page."""
+_A_PAIR = 2
 _DIGITS = 12
 """Of a hash."""
 
@@ -30,6 +31,7 @@ def setting_rows(
         *_system(plan),
         *_build(environment.get("brokers")),
         *_clients(plan),
+        *_messages(plan),
         *_faults(plan),
         *_told(plan, "seed", "seed"),
         *_host(plan, environment),
@@ -104,6 +106,28 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
         yield "clients", ", ".join(parts)
     if isinstance(settings := plan.get("client"), Mapping) and settings:
         yield "client settings", "; ".join(f"{name} = {value}" for name, value in settings.items())
+
+
+def _messages(plan: Values) -> Iterator[tuple[str, str]]:
+    """Yield what messages hold and how they are batched, of a plan that says so in full."""
+    contents = plan.get("contents")
+    if not isinstance(contents, Mapping) or plan.get("workload") == "script":
+        return
+    sizes = [f"payloads of {_many(plan.get('payload_bytes'), 'byte')}"]
+    longer = contents.get("sizes")
+    sizes += [
+        f"one in {pair[1]} of {_many(pair[0], 'byte')}"
+        for pair in (longer if isinstance(longer, list | tuple) else ())
+        if isinstance(pair, list | tuple) and len(pair) == _A_PAIR
+    ]
+    parts = [", ".join(sizes), *(
+        f"{name} {value}" for name, value in (
+            ("headers", contents.get("headers")), ("compression", plan.get("compression")),
+            ("linger.ms", plan.get("linger_ms")), ("batch.size", contents.get("batch_bytes")),
+            ("max.in.flight", contents.get("max_in_flight")),
+        ) if value is not None
+    )]  # fmt: skip
+    yield "messages", "; ".join(parts)
 
 
 def _faults(plan: Values) -> Iterator[tuple[str, str]]:

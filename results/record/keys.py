@@ -64,8 +64,11 @@ def mark_of_value(value: int, keys: int) -> bytes:
 
 
 def marked_value(mark: object) -> tuple[int, int] | None:
-    """Return the value and the number of keys that a mark holds; None: it is none."""
-    if not isinstance(mark, bytes) or len(mark) != MARK_BYTES:
+    """Return the value and the number of keys that a mark holds; None: it is none.
+
+    Values have no bit in their first byte. Other headers begin with their number, which is not 0.
+    """
+    if not isinstance(mark, bytes) or len(mark) != MARK_BYTES or mark[0]:
         return None
     value, keys = _MARK.unpack(mark)
     return (value, keys) if keys else None

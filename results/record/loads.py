@@ -29,6 +29,8 @@ _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "keyed": {"rate": 200, "partitions": 2},
 }
 """A transaction costs many a send, and a cleaner works log by log."""
+_OF_GOING_ON: Mapping[str, object] = {"delivery_timeout_s": 2}
+"""A client that goes on after time-outs must have some: a paused broker answers later than that."""
 _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
@@ -54,7 +56,8 @@ def with_defaults(values: object) -> object:
         workload = ""
     heavy = values.get("load") in (Load.HEAVY, Load.HEAVY.value)
     hard = {**_OF_HEAVY, **_OF_HEAVY_WORKLOAD.get(workload, {})} if heavy else {}
-    found = {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **values}
+    going_on = _OF_GOING_ON if values.get("after_timeout") == "go-on" else {}
+    found = {**name, **_OF_WORKLOAD.get(workload, {}), **hard, **going_on, **values}
     return _with_few_keys(found) if workload == "keyed" else found
 
 

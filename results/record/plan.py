@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from results.record.cleaning import keys_refusal
 from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
+from results.record.plan_contents import Contents
 from results.record.plan_parts import (
     CLIENT_KINDS,
     Budgets,
@@ -24,6 +25,7 @@ from results.record.plan_parts import (
 )
 from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
+from results.record.stopping import stop_refusal
 from results.record.systems import (
     FIRST_KRAFT,
     NEWEST_KAFKA,
@@ -131,6 +133,8 @@ class Plan(Part):
     delivery_timeout_s: float = Field(default=30, gt=0)
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
+    after_timeout: Literal["discard", "go-on"] = "discard"
+    """What a client with transactions does with its producer: it fences it, or uses it again."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
     """Whether nobody named the families of `nemesis`: `all`, or the default. Not each of them need
@@ -152,6 +156,7 @@ class Plan(Part):
     """librdkafka settings of the user: `--client KEY=VALUE`."""
     clients: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
     """Which of the user's own settings clients take too, by name (`results/record/own.py`)."""
+    contents: Contents = Contents()
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None
@@ -211,12 +216,12 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        refusals = (self._hosts_refusal, self._workload_refusal, self._stop_refusal,
-                    self._clients_refusal)  # fmt: skip
+        refusals = (self._hosts_refusal, self._workload_refusal, self._clients_refusal,
+                    lambda: stop_refusal(self))  # fmt: skip
         if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
-        if longest_s >= self.delivery_timeout_s:
+        if longest_s >= self.delivery_timeout_s and not self.goes_on:
             raise ValueError(
                 f"delivery_timeout_s: {self.delivery_timeout_s:g} is not longer than the longest"
                 f" fault ({longest_s:g} s); every send under it would end unknown"
@@ -229,26 +234,10 @@ class Plan(Part):
             return f"hosts: {self.system} does not run already; take another kind"
         return None
 
-    def _stop_refusal(self) -> str | None:
-        """Return why the run cannot be judged while it goes on, None if it can, or need not."""
-        if not self.stop_on_violation:
-            return None
-        if self.is_simulated:
-            return (
-                "stop_on_violation: a simulated run is over in seconds and judged then; leave it"
-                " out, or take other hosts"
-            )
-        if self.scenario is not None:
-            return "stop_on_violation: a story is judged by its end; leave it out"
-        if self.judge is Judge.JEPSEN:
-            return (
-                "stop_on_violation: Jepsen's definitions are for whole histories; take the judge"
-                " contract or strict"
-            )
-        return None
-
     def _clients_refusal(self) -> str | None:
         """Return why there are no such clients, None if there are."""
+        if self.goes_on and self.workload != "txn":
+            return "after_timeout: only clients of the workload txn go on; leave it out"
         if self.wants_java and self.client_version is not None:
             return (
                 f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
@@ -313,6 +302,16 @@ class Plan(Part):
         return self.workload in {"txn", "pipeline", "keyed"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a transactional client goes on with its producer after a time-out."""
+        return self.after_timeout == "go-on"
+
+    @property
+    def reuses_sequences(self) -> bool:
+        """Whether such a client may use a sequence number twice, as librdkafka does."""
+        return self.goes_on and not self.wants_java
 
     @property
     def is_grouped(self) -> bool:

@@ -19,6 +19,7 @@ _MODULES = (
     "innocent_replicas",
     "innocent_transactions",
     "losses",
+    "numbered_twice",
     "payloads",
     "quorum",
     "replicas",

@@ -140,6 +140,8 @@ CONTRACT: dict[str, Set[str]] = {
                          "torn-transaction", "G1a", "commit-lost"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
     "new-producer-epoch": {"duplicate", "int-nonmonotonic-send"},
+    "sequence-used-twice": {"lost-write", "inconsistent-offsets", "offset-order",
+                            "nonmonotonic-send", "int-nonmonotonic-send"},
     "reused-epoch": {"two-leaders-in-epoch", "log-divergence"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
     "unconfirmed-fault": set(),  # These two allow nothing: they take the trust.

@@ -130,7 +130,7 @@ def test_spans_tell_where_each_message_lies_and_of_which_ops_it_is(
     found = list(spans(path))
     assert len(found) == len(batches) > 3
     for span, batch in zip(found, batches, strict=True):
-        ids = batch["op_id"].to_pylist()
+        ids = [int(each) for each in batch["op_id"].to_numpy()]
         assert (span.low, span.high) == (min(ids), max(ids))
     assert sum(span.size for span in found) < path.stat().st_size
     path.write_bytes(path.read_bytes()[:-9])

@@ -358,6 +358,30 @@ def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
     assert behind({**line, "from_offset": 2}).endswith(told)
 
 
+def test_a_record_behind_a_marker_that_ends_nothing_may_have_come_late() -> None:
+    later = {**in_txn(B, 2), "op_id": 9, "txn_id": 9}
+
+    def behind(*before: Row, epoch: int = 0) -> str:
+        (mine,) = log("n1", (0, A), start=1)
+        records = [*before, {**mine, "producer_epoch": epoch}, *log("n1", (0, B), start=2)]
+        records += [marker("n1", 3)]
+        on = group(
+            of_txns(records), leadership=[leads(1, 0)], replica_records=records,
+            sends=[in_txn(A, 1), later], replica_states=[state("n1", 4)],
+        )  # fmt: skip
+        return marker_behind(on, 1, A)
+
+    late = (
+        "its own may be that at 0, which ends no other record: then it was appended behind the end"
+        " of its transaction (KAFKA-14402); else "
+    )
+    assert f"decides for both; {late}its coordinator sent none" in behind(marker("n1", 0))
+    for other in (log("n1", (0, C)), [marker("n1", 0, producer=9)], []):
+        assert "late" not in behind(*other)
+        assert "KAFKA-14402" not in behind(*other)
+    assert "KAFKA-14402" not in behind(marker("n1", 0), epoch=1)
+
+
 def test_a_part_without_a_marker() -> None:
     hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0)], "polls": []}
     told = torn(log("n1", (0, A)), elsewhere(77), **hidden)

@@ -294,7 +294,7 @@ def _last(record: Record, spot: Spot) -> int:
     """Return the last value of the spot's key."""
     keys = record.plan["keys"]
     mine = key_number(spot.value, keys)
-    return [row["value"] for row in _keyed(record, spot)
+    return [int(row["value"]) for row in _keyed(record, spot)
             if key_number(row["value"], keys) == mine][-1]  # fmt: skip
 
 

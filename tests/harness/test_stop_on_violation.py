@@ -143,6 +143,7 @@ def test_a_watcher_that_died_at_the_very_end_is_told(tmp_path: Path) -> None:
     [
         ({"system": "reference", "hosts": "simulated"}, "a simulated run"),
         ({"judge": "jepsen"}, "whole histories"),
+        ({"workload": "txn", "after_timeout": "go-on"}, "logs of stopped brokers only"),
         ({"scenario": {"name": "quorum-failover"}, "workload": "script"}, "a story"),
     ],
 )

@@ -1,32 +1,55 @@
 """What a message holds beside its value, and what its readers say of it."""
 
+import zlib
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results.record import contents
 from results.record.contents import (
     FEW,
-    HEADER,
     HEADERS,
     KEY,
     PAYLOAD,
     TIME,
     TIMED_FROM,
     UNKNOWN_MS,
-    coded_header,
+    Message,
     damage,
     key_of,
-    mark_of,
     message_payload,
-    messages,
     payload_of,
 )
+from results.record.headers import (
+    HEADER,
+    KINDS,
+    Header,
+    coded_header,
+    coded_headers,
+    mark,
+    mark_of,
+    mixed_headers,
+)
+from results.record.plan import Plan, plan_from
+from results.record.shapes import Shape, shape_of
 from results.record.values import decode_payload, pack_value
 
 AT_MS = 1_700_000_000_123
 VALUE = pack_value(2, 32)
 SIZES = (8, 9, 12, 16, 17, 19, TIMED_FROM, 21, 24, 100, 1001)
+
+
+def messages(
+    values: npt.NDArray[np.int64], shape: Shape, at_ms: int
+) -> Iterator[tuple[bytes, bytes, Header | None]]:
+    """Yield messages of which none is a tombstone."""
+    for payload, key, headers in contents.messages(values, shape, at_ms):
+        assert payload is not None
+        yield payload, key, headers
 
 
 def looked_at(
@@ -40,7 +63,7 @@ def looked_at(
     """Look at one record, among so many that are intact and as long."""
     size = 8 if payload is None else len(payload)
     values = np.arange(pack_value(1, 1), pack_value(1, 1 + among), dtype=np.int64)
-    others = list(messages(values, max(8, size), AT_MS, headers=True))
+    others = list(messages(values, Shape(size_bytes=max(8, size)), AT_MS))
     found = damage(
         [*(other for other, _, _ in others), payload],
         [*(each for _, each, _ in others), key],
@@ -52,7 +75,7 @@ def looked_at(
 
 
 def test_a_message_is_what_it_was_yesterday() -> None:
-    (message,) = messages(np.array([VALUE]), 29, AT_MS, headers=True)
+    (message,) = messages(np.array([VALUE]), Shape(size_bytes=29), AT_MS)
     payload, key, headers = message
     assert payload.hex() == "00000002000000200000018bcfe5687bdf8aea5ce8e3b72afc537c9bd2"
     assert key.hex() == "67f59aa391a6e00c"
@@ -62,14 +85,14 @@ def test_a_message_is_what_it_was_yesterday() -> None:
 @given(first=st.integers(0, (1 << 62)), size=st.sampled_from(SIZES), at_ms=st.integers(0, 1 << 41))
 def test_many_messages_are_what_each_is(first: int, size: int, at_ms: int) -> None:
     values = np.arange(first, first + 2 * FEW, dtype=np.int64)
-    together = list(messages(values, size, at_ms, headers=True))
-    alone = [one for value in values for one in messages(values[values == value], size, at_ms,
-                                                         headers=True)]  # fmt: skip
+    shape = Shape(size_bytes=size)
+    together = list(messages(values, shape, at_ms))
+    alone = [one for value in values for one in messages(values[values == value], shape, at_ms)]
     assert together == alone
     assert [len(payload) for payload, *_ in together] == [size] * len(values)
     assert [decode_payload(payload) for payload, *_ in together] == values.tolist()
     assert sum(headers is not None for *_, headers in together) == 2
-    without = list(messages(values, size, at_ms, headers=False))
+    without = list(messages(values, Shape(size_bytes=size, headers=False), at_ms))
     assert without == [(payload, key, None) for payload, key, _ in together]
 
 
@@ -120,7 +143,7 @@ def test_key_headers_and_time_stamp_are_compared(among: int) -> None:
 def test_headers_that_nobody_looked_at_are_not_missed() -> None:
     for count in (1, 2 * FEW):
         values = np.arange(VALUE, VALUE + count, dtype=np.int64)
-        sent = list(messages(values, 100, AT_MS, headers=False))
+        sent = list(messages(values, Shape(size_bytes=100, headers=False), AT_MS))
         payloads, keys = [each[0] for each in sent], [each[1] for each in sent]
         assert not damage(payloads, keys, None, [AT_MS] * count).any()
         assert damage(payloads, keys, [None] * count, [AT_MS] * count)[0] == HEADERS
@@ -141,3 +164,116 @@ def test_headers_are_known_by_their_code() -> None:
     assert mark_of(coded_header(key)) == key
     assert mark_of(b"\0") is None
     assert mark_of(b"\x02\x10logquakf\x10" + key) not in {None, key}
+
+
+LONGER = Shape(size_bytes=40, others=[(4000, 8), (90_000, 100)], mixed=True, salt=7)
+MANY = np.arange(pack_value(1, 0), pack_value(1, 1200), dtype=np.int64)
+
+
+def marks_of(sent: Sequence[Message]) -> list[bytes | None]:
+    """As each reader makes them."""
+    return [mark(headers) for _, _, headers in sent]
+
+
+def columns_of(
+    sent: Sequence[tuple[bytes, bytes, Header | None]],
+) -> tuple[list[bytes], list[bytes], list[int]]:
+    return [each[0] for each in sent], [each[1] for each in sent], [AT_MS] * len(sent)
+
+
+def test_payloads_are_of_the_sizes_of_the_plan_in_their_shares() -> None:
+    sent = list(messages(MANY, LONGER, AT_MS))
+    sizes = [len(payload) for payload, _, _ in sent]
+    assert set(sizes) == {40, 4000, 90_000}
+    assert 100 < sizes.count(4000) < 200
+    assert 4 < sizes.count(90_000) < 25
+    assert sent[:50] == [one for value in MANY[:50] for one in messages(np.array([value]), LONGER,
+                                                                        AT_MS)]  # fmt: skip
+    other = Shape(size_bytes=40, others=LONGER.others, mixed=True, salt=8)
+    assert sizes != [len(payload) for payload, _, _ in messages(MANY, other, AT_MS)]
+
+
+@pytest.mark.parametrize("count", [FEW, len(MANY)])
+def test_messages_of_many_sizes_with_mixed_headers_are_intact(count: int) -> None:
+    sent = list(messages(MANY[:count], LONGER, AT_MS))
+    payloads, keys, stamps = columns_of(sent)
+    assert not damage(payloads, keys, marks_of(sent), stamps).any()
+    coded = [mark_of(coded_headers(headers)) for _, _, headers in sent]
+    assert coded == marks_of(sent)
+    assert not damage(payloads, keys, coded, stamps).any()
+    assert not damage(payloads, keys, None, stamps).any()
+
+
+def test_there_are_mixed_headers_of_each_kind() -> None:
+    sent = messages(MANY, LONGER, AT_MS)
+    found = {key[-1] for _, key, headers in sent if headers is not None}
+    assert found == set(range(KINDS))
+    contents = [
+        content for key in found for _, content in mixed_headers(bytes([0] * 7 + [key])) or ()
+    ]
+    assert None in contents
+    assert b"" in contents
+
+
+@pytest.mark.parametrize("count", [FEW, 2 * FEW])
+def test_each_change_of_mixed_headers_is_found(count: int) -> None:
+    values = MANY[[row for row, value in enumerate(MANY) if key_of(int(value))[-1] < KINDS]]
+    values = np.concatenate([values, MANY])[:count]
+    sent = list(messages(values, LONGER, AT_MS))
+    payloads, keys, stamps = columns_of(sent)
+    for row, (_, key, headers) in enumerate(sent[:FEW]):
+        if headers is None:
+            continue
+        first, *rest = headers
+        wrongs: list[Header] = [
+            [], rest, [*headers, first], [(first[0], b"other"), *rest],
+            [("logquaker", first[1]), *rest], headers[:-1], [(HEADER, None)], [(HEADER, key)],
+            [(HEADER, b"")],
+        ]  # fmt: skip
+        for wrong in wrongs:
+            marks = marks_of(sent)
+            marks[row] = mark(wrong)
+            differs = HEADERS * (wrong != headers)
+            found = damage(payloads, keys, marks, stamps)
+            assert found[row] == differs
+            assert np.count_nonzero(found) == (differs > 0)
+
+
+def test_a_header_of_nobody_is_found_among_messages_without() -> None:
+    sent = list(messages(MANY, LONGER, AT_MS))
+    payloads, keys, stamps = columns_of(sent)
+    row = next(row for row, each in enumerate(sent) if each[2] is None and not MANY[row] % 16)
+    marks = marks_of(sent)
+    marks[row] = keys[row]  # What a message with plain headers would have.
+    assert damage(payloads, keys, marks, stamps)[row] == HEADERS
+
+
+def test_of_a_damaged_payload_the_headers_are_known_by_what_is_left() -> None:
+    sent = list(messages(MANY, LONGER, AT_MS))
+    for payload, key, headers in sent[:200]:
+        hurt = payload[:-1] + bytes([payload[-1] ^ 1])
+        assert damage([hurt], [key], [mark(headers)], [AT_MS])[0] == PAYLOAD
+
+
+def test_a_plan_without_contents_has_messages_as_there_were_before() -> None:
+    assert shape_of(Plan(seed=9)) == Shape(size_bytes=100, salt=shape_of(Plan(seed=9)).salt)
+    old = plan_from({"broker": {"log.message.format.version": "0.10.2"}})
+    assert not shape_of(old).headers
+
+
+def test_the_longest_payload_costs_no_more_than_its_bytes() -> None:
+    values = MANY[: FEW + 1]
+    shape = Shape(size_bytes=995_000, mixed=True)
+    together = list(messages(values, shape, AT_MS))
+    assert list(messages(values[:1], shape, AT_MS)) == together[:1]
+    payloads, keys, stamps = columns_of(together)
+    assert not damage(payloads, keys, marks_of(together), stamps).any()
+
+
+def test_a_payload_beside_mixed_headers_can_be_compressed() -> None:
+    for size in (100, 1000):
+        plain, other = (payload_of(VALUE, size, AT_MS, with_mixed=each) for each in (False, True))
+        assert len(zlib.compress(plain)) > len(plain) - 10
+        assert len(zlib.compress(other)) < len(other) * 0.9
+        words = [other[at : at + 8] for at in range(16, size - 7, 8)]
+        assert len(set(words)) == len(words)

@@ -6,17 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.record.contents import (
-    HEADER,
     HEADERS,
     KEY,
     PAYLOAD,
     TIME,
-    coded_header,
     damage,
-    mark_of,
     messages,
     value_in,
 )
+from results.record.headers import HEADER, coded_header, mark_of
 from results.record.keys import (
     are_tombstones,
     is_tombstone,
@@ -26,6 +24,7 @@ from results.record.keys import (
     mark_of_value,
     marked_value,
 )
+from results.record.shapes import Shape
 from results.record.values import pack_value
 
 AT_MS = 1_700_000_000_123
@@ -44,7 +43,9 @@ def looked_at(
 
 
 def message(value: int, keys: int = KEYS) -> tuple[bytes | None, bytes, bytes]:
-    ((payload, key, headers),) = messages(np.array([value]), 100, AT_MS, headers=True, keys=keys)
+    ((payload, key, headers),) = messages(
+        np.array([value]), Shape(size_bytes=100, keys=keys), AT_MS
+    )
     assert headers is not None
     ((name, mark),) = headers
     assert name == HEADER
@@ -107,7 +108,7 @@ def test_nothing_else_is_a_mark() -> None:
 
 
 def test_many_are_looked_at_as_one_is() -> None:
-    sent = list(messages(VALUES[:200], 100, AT_MS, headers=True, keys=KEYS))
+    sent = list(messages(VALUES[:200], Shape(size_bytes=100, keys=KEYS), AT_MS))
     payloads, keys, headers = zip(*sent, strict=True)
     marks = [header[0][1] for header in headers if header]
     stamps = [AT_MS] * len(sent)

@@ -42,3 +42,16 @@ def test_the_clients_library_is_told() -> None:
     assert library({"client_version": "2.3.0"}, own) == "confluent-kafka 2.3.0"
     java = {**own, "kafka-clients": "4.3.1"}
     assert library({"client_kind": "java:4.3.1"}, java) == "kafka-clients 4.3.1"
+
+
+def test_what_messages_hold_is_told_of_a_plan_that_says_it() -> None:
+    contents = {"sizes": [[4000, 30], [980000, 1500]], "headers": "mixed", "batch_bytes": 1000}
+    plan = {**PLAN, "payload_bytes": 40, "compression": "zstd", "linger_ms": 5.0}
+    told = dict(setting_rows({**plan, "contents": contents}, {}, night=None))["messages"]
+    assert told == (
+        "payloads of 40 bytes, one in 30 of 4,000 bytes, one in 1500 of 980,000 bytes; headers"
+        " mixed; compression zstd; linger.ms 5.0; batch.size 1000"
+    )
+    assert "messages" not in dict(setting_rows(plan, {}, night=None))
+    for strange in (7, {"sizes": [[1], 2, "x"]}, {"sizes": 5}):
+        dict(setting_rows({**plan, "contents": strange}, {}, night=None))

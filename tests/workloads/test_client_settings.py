@@ -208,3 +208,33 @@ def test_brokers_that_nobody_configures_may_have_it_with_a_longer_budget() -> No
     assert plan_from(plan).group_protocol == "consumer"
     with pytest.raises(PlanError, match=r"session\.timeout\.ms"):
         check_client_settings(plan_from({**plan, "client": {"session.timeout.ms": "8000"}}))
+
+
+def test_a_client_that_goes_on_gives_up_before_a_paused_broker_is_back() -> None:
+    plan = plan_from({"workload": "txn", "after_timeout": "go-on"})
+    settings = transactional_settings(plan, bootstrap="b:1", thread=5)
+    assert settings["delivery.timeout.ms"] == 2000
+    assert settings["socket.timeout.ms"] == settings["request.timeout.ms"] == 1000
+    check_client_settings(plan)
+    slow = plan_from({"workload": "txn", "after_timeout": "go-on", "delivery_timeout_s": 8})
+    assert transactional_settings(slow, bootstrap="b", thread=5)["delivery.timeout.ms"] == 8000
+    check_client_settings(plan.model_copy(update={"delivery_timeout_s": 0.1}))
+
+
+def test_only_clients_of_transactions_go_on_and_no_fault_is_too_long_for_them() -> None:
+    for workload in ("log", "groups", "pipeline"):
+        with pytest.raises(PlanError, match="only clients of the workload txn go on"):
+            plan_from({"workload": workload, "after_timeout": "go-on"})
+    fault = {"kind": "pause", "hold_s": 9}
+    plan_from({"workload": "txn", "after_timeout": "go-on", "faults": [fault]})
+    assert plan_from({"workload": "txn"}).delivery_timeout_s == 30
+
+
+def test_the_plan_decides_how_producers_batch_and_the_users_setting_wins() -> None:
+    contents = {"batch_bytes": 5000, "max_in_flight": 2}
+    settings = producer_settings(plan_from({"contents": contents}), bootstrap="b", worker=0)
+    assert settings["batch.size"] == 5000
+    assert settings["max.in.flight.requests.per.connection"] == 2
+    own = plan_from({"contents": contents, "client": {"batch.size": "7"}})
+    assert producer_settings(own, bootstrap="b", worker=0)["batch.size"] == "7"
+    assert "batch.size" not in producer_settings(Plan(), bootstrap="b", worker=0)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from results.record.contents import HEADERS, messages, value_in
+from results.record.contents import HEADERS, messages
+from results.record.headers import HEADER, Header, coded_headers, mark
 from results.record.keys import is_tombstone
 from results.record.plan import Plan, PlanError, plan_from
+from results.record.shapes import Shape
 from results.record.terms import Outcome
 from workloads.clients.java.bridge import Bridge, BridgeError
 from workloads.clients.java.consumer import batch_of
@@ -20,7 +22,6 @@ from workloads.clients.java.frames import (
     THROWN,
     Ask,
     Fault,
-    Reading,
     Report,
     Role,
     Tell,
@@ -58,19 +59,16 @@ def batch_body(
 ) -> bytes:
     """What `Consuming.java` writes of records of one partition, offsets from 7 on."""
     count = len(values)
-    sent = list(messages(np.array(values, np.int64), 40, AT_MS, headers=True))
-    marks = [headers and headers[0][1] for _, _, headers in sent]
-    kinds = [0 if mark is None else 1 for mark in marks]
+    sent = list(messages(np.array(values, np.int64), Shape(size_bytes=40), AT_MS))
+    marks = [mark(headers) for _, _, headers in sent]
     if strange is not None:
-        kinds[strange], marks[strange] = 2, None
+        marks[strange] = coded_headers([("other", None)])
     return b"".join([
         struct.pack(">ii", count, 1), text(KEY[0]), struct.pack(">ii", KEY[1], count),
         struct.pack(f">{count}q", *range(7, 7 + count)), struct.pack(f">{count}i", *epochs),
         struct.pack(f">{count}q", *[AT_MS] * count),
         pieces([each[0] for each in sent] if payloads is None else payloads),
-        pieces([each[1] for each in sent]), bytes(kinds), pieces([
-            mark if isinstance(mark, bytes) else None for mark in marks
-        ]),
+        pieces([each[1] for each in sent]), pieces(marks),
     ])  # fmt: skip
 
 
@@ -111,32 +109,38 @@ def test_what_a_broker_did_not_say_is_none_and_strange_records_are_damaged() -> 
 
 def test_the_records_of_an_op_are_one_frame() -> None:
     values = np.arange(32, 52, dtype=np.int64)
-    sent = list(messages(values, 100, AT_MS, headers=True))
+    shape = Shape(size_bytes=100, others=[(300, 4)])
+    sent = list(messages(values, shape, AT_MS))
     body = sending(9, Send(key=KEY, values=values), sent, AT_MS)
-    assert struct.unpack_from(">q", body)[0] == 9
-    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqi", KEY[1], AT_MS, 20)
-    assert body.startswith(head)
-    read = Reading(body[len(head) :])
-    payloads, keys, marks = read.pieces(20), read.pieces(20), read.pieces(20)
-    assert list(zip(payloads, keys, strict=True)) == [each[:2] for each in sent]
-    assert [at for at, mark in enumerate(marks) if mark] == [0, 16]
-    assert (marks[0], marks[16]) == (keys[0], keys[16])
+    sizes = [len(payload or b"") for payload, _, _ in sent]
+    assert set(sizes) == {100, 300}
+    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iq", KEY[1], AT_MS)
+    assert body.startswith(head + struct.pack(">21i", 20, *sizes))
+    marks = body[len(head) + 84 : -sum(sizes) - 20 * 8 - 4]
+    of_one = b"\1" + text(HEADER) + struct.pack(">i", 8)
+    assert marks == of_one + sent[0][1] + bytes(15) + of_one + sent[16][1] + bytes(3)
+    assert body.endswith(b"".join(payload or b"" for payload, _, _ in sent))
 
 
 def test_a_frame_of_few_keys_has_tombstones_without_a_payload() -> None:
     values = np.arange(32, 132, dtype=np.int64)
-    sent = list(messages(values, 100, AT_MS, headers=True, keys=5))
+    sent = list(messages(values, Shape(size_bytes=100, keys=5), AT_MS))
     body = sending(9, Send(key=KEY, values=values), sent, AT_MS)
-    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqi", KEY[1], AT_MS, 100)
-    read = Reading(body[len(head) :])
-    payloads, keys, marks = read.pieces(100), read.pieces(100), read.pieces(100)
-    assert list(zip(payloads, keys, strict=True)) == [each[:2] for each in sent]
-    dead = [at for at, payload in enumerate(payloads) if payload is None]
+    dead = [at for at, (payload, _, _) in enumerate(sent) if payload is None]
     assert dead == [at for at, value in enumerate(values.tolist()) if is_tombstone(value)]
     assert dead
-    assert [value_in(payload, mark) for payload, mark in zip(payloads, marks, strict=True)] == (
-        values.tolist()
-    )
+    head = struct.pack(">q", 9) + text(KEY[0]) + struct.pack(">iqi", KEY[1], AT_MS, 100)
+    sizes = struct.unpack_from(">100i", body, len(head))
+    assert sizes == tuple(-1 if payload is None else len(payload) for payload, _, _ in sent)
+    keys = struct.pack(">i", 4) + b"".join(key for _, key, _ in sent)
+    assert body.endswith(keys + b"".join(payload for payload, _, _ in sent if payload is not None))
+
+
+def test_a_frame_has_names_that_are_empty_and_contents_that_are_null() -> None:
+    headers: Header = [("", b"x"), ("é", None), ("a", b"")]
+    body = sending(9, Send(key=KEY, values=np.array([5])), [(b"p", b"k", headers)], AT_MS)
+    coded = text("") + struct.pack(">i", 1) + b"x" + text("é") + struct.pack(">i", -1)
+    assert body.endswith(b"\3" + coded + text("a") + struct.pack(">ii", 0, 1) + b"kp")
 
 
 def test_a_report_has_the_outcome_of_each_record() -> None:
@@ -186,6 +190,20 @@ def test_timeouts_fit_into_one_another() -> None:
     of_txn = transactional_settings(txn, bootstrap="b", thread=2).plans
     assert of_txn["delivery.timeout.ms"] == of_txn["transaction.timeout.ms"] == "6000"
     assert of_txn["request.timeout.ms"] == "2000"
+
+
+def test_a_client_that_goes_on_gives_up_before_a_paused_broker_is_back() -> None:
+    plan = plan_from({"workload": "txn", "after_timeout": "go-on", "linger_ms": 5})
+    settings = transactional_settings(plan, bootstrap="b", thread=2).plans
+    assert settings["delivery.timeout.ms"] == "2000"
+    assert settings["request.timeout.ms"] == "1000"
+
+
+def test_the_plan_decides_how_producers_batch() -> None:
+    plan = plan_from({"contents": {"batch_bytes": 5000, "max_in_flight": 2}})
+    settings = producer_settings(plan, bootstrap="b", worker=1).plans
+    assert settings["batch.size"] == "5000"
+    assert settings["max.in.flight.requests.per.connection"] == "2"
 
 
 def test_brokers_decide_the_session_of_groups_that_they_assign() -> None:

@@ -17,7 +17,8 @@ from confluent_kafka import (
     libversion,
 )
 
-from results.record.contents import HEADER, UNKNOWN_MS, damage, value_in
+from results.record.contents import UNKNOWN_MS, damage, value_in
+from results.record.headers import Header, mark
 from results.record.plan import Plan
 from results.record.terms import Isolation
 from results.record.values import VALUE_BYTES
@@ -150,15 +151,8 @@ def _batch(
 
 def _marks(records: Sequence[Message]) -> list[object]:
     """Return what `damage` is told of each record's headers."""
-    return [headers and _mark(list(headers)) for headers in map(Message.headers, records)]
-
-
-def _mark(headers: list[object]) -> object:
-    match headers:
-        case [(name, bytes(content))] if name == HEADER:
-            return content
-        case _:
-            return headers
+    found = cast("Iterator[Header | None]", map(Message.headers, records))
+    return [headers and mark(list(headers)) for headers in found]
 
 
 def _stamps(records: Sequence[Message]) -> list[int]:
@@ -197,7 +191,7 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
 
 
 def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) -> Column:
-    """Return the value at the head of each payload, all at once where they are alike.
+    """Return the value at the head of each payload, all at once if each has one.
 
     That of a tombstone, which has no payload, is in its header.
     """
@@ -205,12 +199,14 @@ def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) ->
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))
     except TypeError:  # One of them is None.
         sizes = set()
-    if len(sizes) != 1 or min(sizes) < VALUE_BYTES:
-        heads = zip(payloads, marks or repeat(None), strict=False)
-        return [_signed(value_in(payload, mark)) for payload, mark in heads]
-    joined = b"".join(cast("Sequence[bytes]", payloads))
-    rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), -1)
-    return rows[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
+    if not sizes or min(sizes) < VALUE_BYTES:
+        found = zip(payloads, marks or repeat(None), strict=False)
+        return [_signed(value_in(payload, mark)) for payload, mark in found]
+    heads = cast("Sequence[bytes]", payloads)
+    if len(sizes) > 1:
+        heads = [payload[:VALUE_BYTES] for payload in heads]
+    block = np.frombuffer(b"".join(heads), dtype=np.uint8).reshape(len(heads), -1)
+    return block[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
 
 
 def _signed(value: int | None) -> int | None:

@@ -7,8 +7,10 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from results.record.clock import unix_s
-from results.record.contents import Header, messages
+from results.record.contents import messages
+from results.record.headers import Header
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Outcome
 from results.record.values import VALUE_BYTES, encode_payload
 from workloads.clients.failures import DEFINITE, error_name, refusal_outcome, send_outcome
@@ -41,8 +43,7 @@ class SharedProducer:
     ) -> None:
         self.fatal = False
         self._retries = plan.retries
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
-        self._keys = plan.keys
+        self._shape = shape_of(plan)
         self._payload = payload
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._handle = Producer({**settings, "error_cb": self._on_error})
@@ -109,8 +110,7 @@ class SharedProducer:
     ) -> Iterable[tuple[bytes | None, bytes | None, Header | None]]:
         """Yield payloads, keys and headers."""
         if self._payload is None:
-            size, keys = self._payload_bytes, self._keys
-            return messages(values, size, at_ms, headers=self._headers, keys=keys)
+            return messages(values, self._shape, at_ms)
         return [(self._payload(value), None, None) for value in values.tolist()]
 
     def _on_error(self, error: KafkaError) -> None:

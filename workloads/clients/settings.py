@@ -47,6 +47,7 @@ OWNED: Mapping[str, str] = {
 
 _SOCKET_TIMEOUT_MS = 10_000
 """So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
+_LEAST_PATIENCE_MS = 100
 _CONNECTION: Settings = {
     "socket.timeout.ms": _SOCKET_TIMEOUT_MS,
     "socket.keepalive.enable": True,
@@ -96,9 +97,19 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         # A worker's partitions are chosen by the generator, so that a stuck one need not wait.
         "sticky.partitioning.linger.ms": 0,
     }
+    settings |= batching(plan)
     if plan.retries is not None:
         settings["retries"] = plan.retries
     return _tuned(settings, plan)
+
+
+def batching(plan: Plan) -> dict[str, int]:
+    """Return how producers batch, as far as the plan says; Kafka's own clients name it alike."""
+    told = {
+        "batch.size": plan.contents.batch_bytes,
+        "max.in.flight.requests.per.connection": plan.contents.max_in_flight,
+    }
+    return {name: number for name, number in told.items() if number is not None}
 
 
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
@@ -109,6 +120,8 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
     patience_ms = max(1000, timeout_ms // 3)
+    if plan.goes_on:  # A request is given up, and tried again, within a delivery.
+        patience_ms = max(_LEAST_PATIENCE_MS, delivery_ms // 2)
     settings: Settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread),
         "client.id": f"thread-{thread}",

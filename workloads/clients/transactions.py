@@ -8,6 +8,9 @@ away, and another one takes its place.
 What is certain: everything is flushed and answered before the commit is sent. Until then a failure
 leads to an abort, and since no commit will ever be sent the transaction cannot commit: by the
 abort, by the fence, or by `transaction.timeout.ms`. After that, only the answer tells.
+
+With `after_timeout = "go-on"` a client is less careful, as most applications are: after a time-out
+it aborts, and begins the next transaction with the same producer.
 """
 
 import threading
@@ -20,6 +23,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.failures import error_name
@@ -28,6 +32,8 @@ from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
 """What a call may take beyond its own limit."""
+_TRIES = 3
+"""Of a call to a coordinator, by a client that goes on after time-outs."""
 _BROKEN = (KafkaException, TimeoutError, SystemError)
 """What a call may raise. The Python client raises a fatal error while it is still handing on
 reports; whatever those call then is a SystemError, and the fatal error is lost."""
@@ -46,8 +52,8 @@ class TransactionalProducer:
         self.transactional_id = transactional_id(thread, plan)
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
-        self._keys = plan.keys
+        self._goes_on = plan.goes_on
+        self._shape = shape_of(plan)
         self._handle: Producer | None = None
         self._caller = ThreadPoolExecutor(1)
 
@@ -133,8 +139,7 @@ class TransactionalProducer:
     def _send(self, producer: Producer, mop: Send, course: Course, number: int) -> None:
         topic, partition = mop.key
         at_ms = round(unix_s() * 1000)
-        size, keys = self._payload_bytes, self._keys
-        sent = messages(mop.values, size, at_ms, headers=self._headers, keys=keys)
+        sent = messages(mop.values, self._shape, at_ms)
         for at, (payload, key, headers) in enumerate(sent, number):
             report = _reporter(course, at)
             producer.produce(topic, payload, key, partition, report, None, at_ms, headers)
@@ -150,33 +155,52 @@ class TransactionalProducer:
     def _abort(self, *, answered: bool) -> TransactionOutcome:
         """Abort; a producer of which that is not known is thrown away, and so fenced.
 
-        Also one with sends that were not answered: its abort drops what waits to be sent once more,
-        and librdkafka then uses those sequence numbers again, in the same epoch. If the first try
-        was written after all, the broker takes the next transaction's record for a copy of it, and
-        acknowledges what it never writes.
+        Also one with sends that were not answered, unless the plan has it go on: its abort drops
+        what waits to be sent once more, and librdkafka then uses those sequence numbers again, in
+        the same epoch. If the first try was written after all, the broker takes the next
+        transaction's record for a copy of it, and acknowledges what it never writes.
         """
         producer = self._handle
-        if producer is None or not answered:
+        if producer is None or not (answered or self._goes_on):
             self._discard()
             return TransactionOutcome.UNKNOWN
         try:
-            self._ask(lambda: producer.abort_transaction(self._limit_s))
+            self._patiently(lambda: producer.abort_transaction(self._limit_s))
         except _BROKEN:
             self._discard()
             return TransactionOutcome.UNKNOWN
         return TransactionOutcome.ABORTED
 
+    def _patiently(self, call: Callable[[], None]) -> None:
+        """Ask a coordinator; whoever goes on after time-outs asks it again."""
+        for _ in range(_TRIES - 1 if self._goes_on else 0):
+            try:
+                self._ask(call)
+            except KafkaException as failed:
+                if not failed.args[0].retriable():
+                    raise
+            else:
+                return
+        self._ask(call)
+
     def _commit(self, course: Course) -> TxnResult:
         producer = self._handle
         assert producer is not None, "a transaction was begun"
         try:
-            self._ask(lambda: producer.commit_transaction(self._limit_s))
+            self._patiently(lambda: producer.commit_transaction(self._limit_s))
         except _BROKEN as broken:
-            self._discard()
+            self._give_up(broken)
             return course.result(
                 Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, _why(broken)
             )
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
+
+    def _give_up(self, broken: BaseException) -> None:
+        """Abort what could not be committed if its client goes on, else discard the producer."""
+        if isinstance(broken, KafkaException) and broken.args[0].txn_requires_abort():
+            self._abort(answered=False)
+        else:
+            self._discard()
 
     def _discard(self) -> None:
         """Throw the producer away; its end waits for its connections, so nobody waits for it."""

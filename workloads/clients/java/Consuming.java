@@ -1,5 +1,7 @@
+import java.io.ByteArrayOutputStream;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -22,6 +24,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /** A consumer, assigned by hand or a member of a group. */
 final class Consuming extends Seat implements ConsumerRebalanceListener {
     private static final String HEADER = "logquake";
+    private static final int KEY_BYTES = 8;
     private static final byte VANISH = 1;
     private static final Duration AT_ONCE = Duration.ZERO, LEAVING = Duration.ofSeconds(5);
 
@@ -176,7 +179,6 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
             each.timestampType() == TimestampType.CREATE_TIME ? each.timestamp() : -1));
         pieces(batch, records.stream().map(ConsumerRecord::value).toList());
         pieces(batch, records.stream().map(ConsumerRecord::key).toList());
-        records.forEach(each -> batch.octet(marked(each)));
         pieces(batch, records.stream().map(Consuming::mark).toList());
         return batch;
     }
@@ -209,16 +211,31 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
         });
     }
 
-    /** Tell whether a record has no header, the one that Logquake writes, or others. */
-    private static int marked(ConsumerRecord<byte[], byte[]> record) {
+    /** Return what is compared of a record's headers, as headers.py has it; null: it has none. */
+    private static byte[] mark(ConsumerRecord<byte[], byte[]> record) {
         Header[] headers = record.headers().toArray();
-        if (headers.length == 0) return 0;
+        if (headers.length == 0) return null;
+        byte[] first = headers[0].value();
         boolean ours = headers.length == 1 && headers[0].key().equals(HEADER);
-        return ours && headers[0].value() != null ? 1 : 2;
+        if (ours && first != null && first.length == KEY_BYTES) return first;
+        ByteArrayOutputStream coded = new ByteArrayOutputStream();
+        varint(coded, headers.length);
+        for (Header header : headers) {
+            byte[] name = header.key().getBytes(StandardCharsets.UTF_8);
+            byte[] value = header.value();
+            varint(coded, name.length);
+            coded.write(name, 0, name.length);
+            varint(coded, value == null ? -1 : value.length);
+            if (value != null) coded.write(value, 0, value.length);
+        }
+        return coded.toByteArray();
     }
 
-    private static byte[] mark(ConsumerRecord<byte[], byte[]> record) {
-        return marked(record) == 1 ? record.headers().toArray()[0].value() : null;
+    /** Write a number as format 2 of records has it, zigzag. */
+    private static void varint(ByteArrayOutputStream out, int number) {
+        int left = number << 1 ^ number >> 31;
+        for (; (left & ~0x7F) != 0; left >>>= 7) out.write(left & 0x7F | 0x80);
+        out.write(left);
     }
 
     @Override

@@ -18,7 +18,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** A producer, transactional or not. */
 final class Producing extends Seat {
-    private static final String HEADER = "logquake";
 
     private volatile KafkaProducer<byte[], byte[]> producer;
 
@@ -99,30 +98,34 @@ final class Producing extends Seat {
         String topic = Frame.text(in);
         int partition = in.getInt();
         long atMs = in.getLong();
-        int count = in.getInt();
-        byte[][] payloads = pieces(in, count);
-        byte[][] keys = pieces(in, count);
-        byte[][] marks = pieces(in, count);
-        Flight flight = new Flight(op, count);
-        for (int index = 0; index < count; index++) {
-            List<Header> headers = marks[index] == null ? null
-                : List.of(new RecordHeader(HEADER, marks[index]));
+        int[] sizes = new int[in.getInt()];
+        for (int index = 0; index < sizes.length; index++) sizes[index] = in.getInt();
+        List<List<Header>> headers = new ArrayList<>();
+        for (int left = sizes.length; left > 0; left--) headers.add(headers(in));
+        byte[][] keys = new byte[sizes.length][in.getInt()];
+        for (byte[] key : keys) in.get(key);
+        Flight flight = new Flight(op, sizes.length);
+        for (int index = 0; index < sizes.length; index++) {
+            byte[] payload = sizes[index] < 0 ? null : new byte[sizes[index]];
+            if (payload != null) in.get(payload);
             flight.hand(index, new ProducerRecord<>(
-                topic, partition, atMs, keys[index], payloads[index], headers));
+                topic, partition, atMs, keys[index], payload, headers.get(index)));
         }
     }
 
-    /** Read the sizes of pieces, -1 of one that is not there, and then all of them. */
-    private static byte[][] pieces(ByteBuffer in, int count) {
-        int[] sizes = new int[count];
-        for (int at = 0; at < count; at++) sizes[at] = in.getInt();
-        byte[][] pieces = new byte[count][];
-        for (int at = 0; at < count; at++) {
-            if (sizes[at] < 0) continue;
-            pieces[at] = new byte[sizes[at]];
-            in.get(pieces[at]);
+    /** Read the headers of a record; null: it has none. */
+    private static List<Header> headers(ByteBuffer in) {
+        byte count = in.get();
+        if (count == 0) return null;
+        List<Header> headers = new ArrayList<>();
+        for (int left = count; left > 0; left--) {
+            String name = Frame.text(in);
+            int size = in.getInt();
+            byte[] content = size < 0 ? null : new byte[size];
+            if (content != null) in.get(content);
+            headers.add(new RecordHeader(name, content));
         }
-        return pieces;
+        return headers;
     }
 
     /** The records of one op, until the last of them has its report. */

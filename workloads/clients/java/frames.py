@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from results.record.contents import UNKNOWN_MS, Message
+from results.record.headers import Header
 from workloads.member import Answer
 from workloads.protocol import Key, Send, Values
 
@@ -131,7 +132,7 @@ class Polled:
         offsets, leader_epochs: -1 where the broker told no epoch.
         stamps_ms: -1 where it is not the producer's.
         payloads, keys: None where there is none.
-        marks: The content of the one header, None without one, and `()` where there are others.
+        marks: Of headers, as `results.record.headers.mark` has it.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -193,20 +194,33 @@ def places(offsets: Mapping[Key, int]) -> bytes:
 
 
 def sending(op: int, send: Send, messages: Iterable[Message], at_ms: int) -> bytes:
-    """Return the body of a frame that sends the messages of an op: pieces, None for what is not."""
+    """Return the body of a frame that sends the messages of an op; their keys are equally long."""
     topic, partition = send.key
     payloads, keys, headers = zip(*messages, strict=True)
-    marks = [header[0][1] if header else None for header in headers]
     return b"".join([
-        _LONG.pack(op), text(topic), struct.pack(">iqi", partition, at_ms, len(payloads)),
-        *_pieces(payloads), *_pieces(keys), *_pieces(marks),
+        _LONG.pack(op), text(topic), struct.pack(">iq", partition, at_ms),
+        _INT.pack(len(payloads)), np.fromiter(map(_size, payloads), ">i4").tobytes(),
+        *map(_headers, headers), _INT.pack(len(keys[0])), *keys,
+        *(payload for payload in payloads if payload is not None),
     ])  # fmt: skip
 
 
-def _pieces(pieces: Sequence[bytes | None]) -> list[bytes]:
-    """Return the sizes of some pieces of bytes, -1 of one that is not there, and the pieces."""
-    sizes = [-1 if piece is None else len(piece) for piece in pieces]
-    return [struct.pack(f">{len(sizes)}i", *sizes), *(piece for piece in pieces if piece)]
+def _size(piece: bytes | None) -> int:
+    return -1 if piece is None else len(piece)
+
+
+def _headers(headers: Header | None) -> bytes:
+    """Return headers: how many, in one byte, and each with its name and its content."""
+    if headers is None:
+        return b"\0"
+    pairs = (text(name) + _piece(content) for name, content in headers)
+    return bytes([len(headers)]) + b"".join(pairs)
+
+
+def _piece(content: str | bytes | None) -> bytes:
+    if content is None:
+        return _INT.pack(-1)
+    return text(content) if isinstance(content, str) else _INT.pack(len(content)) + content
 
 
 class Reading:
@@ -336,10 +350,7 @@ def told_batch(body: bytes) -> Polled:
     epochs = read.column(">i4", count).astype(np.int32)
     stamps: list[int] = read.column(">i8", count).tolist()
     payloads, keys = read.pieces(count), read.pieces(count)
-    kinds, contents = read.raw(count), read.pieces(count)
-    marks: list[object] = [
-        () if kind > 1 else content for kind, content in zip(kinds, contents, strict=True)
-    ]
+    marks = read.pieces(count)
     return Polled(
         spans=spans,
         offsets=offsets,

@@ -6,6 +6,7 @@ from itertools import count
 from results.record.clock import unix_s
 from results.record.contents import messages
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Outcome
 from workloads.clients.java.bridge import AskedError, Bridge, BridgeError, limited
 from workloads.clients.java.failures import send_outcome
@@ -42,8 +43,7 @@ class JavaProducer:
     def __init__(self, bridge: Bridge, plan: Plan, *, bootstrap: str, worker: int) -> None:
         self.fatal = False
         self._retries = plan.retries
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
-        self._keys = plan.keys
+        self._shape = shape_of(plan)
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._seat = bridge.open(Role.PRODUCER, settings.plans, settings.own)
         self._numbers = count()
@@ -52,8 +52,7 @@ class JavaProducer:
     def send(self, op: Send, done: _Done) -> None:
         """Hand the op's messages over, all in one frame."""
         number, at_ms = next(self._numbers), round(unix_s() * 1000)
-        size, keys = self._payload_bytes, self._keys
-        sent = messages(op.values, size, at_ms, headers=self._headers, keys=keys)
+        sent = messages(op.values, self._shape, at_ms)
         self._flights[number] = (len(op.values), done)
         self._seat.tell(Ask.SEND, sending(number, op, sent, at_ms))
 

@@ -12,7 +12,7 @@ from results.record.group_ways import CONSUMER
 from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
-from workloads.clients.settings import COMPRESSIONS, OWNED
+from workloads.clients.settings import COMPRESSIONS, OWNED, batching
 from workloads.log import POLL_LIMIT
 from workloads.pipeline import MOST_READ
 from workloads.ways import way_of
@@ -84,6 +84,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         **_patience(delivery_ms, linger_ms, _REQUEST_MS),
         "buffer.memory": str(_BUFFER_BYTES),
         "max.block.ms": str(_BLOCK_MS),
+        **{name: str(number) for name, number in batching(plan).items()},
     }
     if plan.retries is not None:
         settings["retries"] = str(plan.retries)
@@ -97,13 +98,16 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
+    patience_ms = max(1000, timeout_ms // 3)
+    if plan.goes_on:  # A request is given up, and tried again, within a delivery.
+        patience_ms = max(1, delivery_ms // 2)
     settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread).plans,
         "client.id": f"thread-{thread}",
         "transactional.id": transactional_id(thread, plan),
         "transaction.timeout.ms": str(timeout_ms),
         # A request to a paused broker is tried elsewhere before the transaction's time is over.
-        **_patience(delivery_ms, round(plan.linger_ms), max(1000, timeout_ms // 3)),
+        **_patience(delivery_ms, round(plan.linger_ms), patience_ms),
         "max.block.ms": str(timeout_ms),
     }
     return Settings(settings, plan.client)

@@ -15,6 +15,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
+from results.record.shapes import shape_of
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from workloads.clients.course import CRASHED, ON_PURPOSE, Course
 from workloads.clients.java.bridge import AskedError, Bridge, Seat
@@ -34,6 +35,11 @@ from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
 """What a call may take beyond its own limit."""
+_TRIES, _TIMED_OUT = 3, "TimeoutException:"
+"""Of a call to a coordinator, by a client that goes on after time-outs; and the error that lets it
+ask again."""
+_NUMBER_BITS = 20
+"""The number of a frame is that of a transaction, and behind it that of a mop."""
 _BROKEN = (AskedError, TimeoutError)
 """What a call may raise; without a JVM there is no worker either."""
 
@@ -53,8 +59,9 @@ class JavaTransactor:
         self._bridge = bridge
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
-        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
-        self._keys = plan.keys
+        self._goes_on = plan.goes_on
+        self._turn = 0
+        self._shape = shape_of(plan)
         self._seat: Seat | None = None
         self._unanswered: set[int] = set()
         self._course: Course | None = None
@@ -63,6 +70,7 @@ class JavaTransactor:
         """Carry a transaction out; it takes a few times the transaction timeout at most."""
         course = self._course = Course(op)
         self._unanswered.clear()
+        self._turn += 1
         trouble = self._until_the_end(op, reader, starts, course)
         if op.end is End.CRASH:
             self._discard()
@@ -131,10 +139,10 @@ class JavaTransactor:
 
     def _send(self, seat: Seat, mop: Send, number: int) -> None:
         at_ms = round(unix_s() * 1000)
-        size, keys = self._payload_bytes, self._keys
-        sent = messages(mop.values, size, at_ms, headers=self._headers, keys=keys)
+        sent = messages(mop.values, self._shape, at_ms)
         self._unanswered.add(number)
-        seat.tell(Ask.SEND, sending(number, mop, sent, at_ms))
+        turn = self._turn << _NUMBER_BITS
+        seat.tell(Ask.SEND, sending(turn | number, mop, sent, at_ms))
 
     def _served(self, seat: Seat) -> None:
         """Take reports until all are in, or the limit is over.
@@ -154,7 +162,10 @@ class JavaTransactor:
             raise AskedError(told_text(told.body))
         report, course = told_report(told.body), self._course
         assert course is not None, "only a transaction sends"
-        self._unanswered.discard(report.op)
+        turn, number = divmod(report.op, 1 << _NUMBER_BITS)
+        if turn != self._turn:
+            return  # Of a transaction that was given up.
+        self._unanswered.discard(number)
         errors = {each.index: each.error for each in report.faults}
         for index, offset in enumerate(report.offsets.tolist()):
             delivery = (
@@ -162,29 +173,42 @@ class JavaTransactor:
                 if index in errors
                 else Delivery(offset=offset if offset >= 0 else None, acked=True, error=None)
             )
-            course.delivered(report.op + index, delivery)
+            course.delivered(number + index, delivery)
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
         """Abort; a producer of which that is not known is thrown away, and so fenced.
 
-        Also one with sends that were not answered: they may be written after its abort.
+        Also one with sends that were not answered, unless the plan has it go on: they may be
+        written after its abort.
         """
         seat = self._seat
-        if seat is None or not answered:
+        if seat is None or not (answered or self._goes_on):
             self._discard()
             return TransactionOutcome.UNKNOWN
         try:
-            self._ask(seat, Ask.ABORT_TXN)
+            self._patiently(seat, Ask.ABORT_TXN)
         except _BROKEN:
             self._discard()
             return TransactionOutcome.UNKNOWN
         return TransactionOutcome.ABORTED
 
+    def _patiently(self, seat: Seat, kind: Ask) -> None:
+        """Ask a coordinator; whoever goes on after time-outs asks it again."""
+        for _ in range(_TRIES - 1 if self._goes_on else 0):
+            try:
+                self._ask(seat, kind)
+            except AskedError as failed:
+                if not str(failed).startswith(_TIMED_OUT):
+                    raise
+            else:
+                return
+        self._ask(seat, kind)
+
     def _commit(self, course: Course) -> TxnResult:
         seat = self._seat
         assert seat is not None, "a transaction was begun"
         try:
-            self._ask(seat, Ask.COMMIT_TXN)
+            self._patiently(seat, Ask.COMMIT_TXN)
         except _BROKEN as broken:
             self._discard()
             return course.result(

@@ -1,0 +1,40 @@
+"""What messages of a run hold, and how producers batch them: a table of the plan.
+
+Without it a run is as runs were before there was one: payloads of one size, plain headers, and
+batches as the client has them by default. `harness/drawing.py` draws it from the seed.
+"""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from results.record.plan_parts import Part
+
+LEAST_BYTES, MOST_BYTES = 8, 1_000_000
+"""Of a payload."""
+
+
+class Contents(Part):
+    """What messages hold beside their value."""
+
+    sizes: tuple[tuple[int, int], ...] = ()
+    """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, one in 5000 of
+    980000; all others have `payload_bytes`."""
+    headers: Literal["plain", "mixed"] = "plain"
+    """mixed: null and empty values, names that are repeated or empty, many, long ones."""
+    batch_bytes: int | None = Field(default=None, ge=1, le=100_000_000)
+    """Producers' `batch.size`; None: the client's default."""
+    max_in_flight: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Requests of a producer to one broker without an answer; None: the client's default."""
+
+    @field_validator("sizes")
+    @classmethod
+    def _are_shares(cls, sizes: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        for size, one_in in sizes:
+            if not LEAST_BYTES <= size <= MOST_BYTES:
+                raise ValueError(f"{size} bytes are not between {LEAST_BYTES} and {MOST_BYTES}")
+            if one_in < 1:
+                raise ValueError(f"one message in {one_in} is no share of them")
+        if sum(1 / one_in for _, one_in in sizes) > 1:
+            raise ValueError("the shares are more than all messages")
+        return sizes

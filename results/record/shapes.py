@@ -1,0 +1,67 @@
+"""How long the payload of each message of a run is, and whether its headers are mixed ones."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from results.record.hashing import ALL, mix, mixed
+from results.record.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What messages of a run are like.
+
+    Attributes:
+        size_bytes: Of a payload, at least 8.
+        headers: Whether the message format has headers.
+        others: Other sizes, each with how many messages there is one of them in.
+        mixed: Whether headers are mixed.
+        salt: Decides which messages have the other sizes.
+        keys: How many a partition has (`keys`); 0: each message has its own.
+    """
+
+    size_bytes: int
+    headers: bool = True
+    others: Sequence[tuple[int, int]] = ()
+    mixed: bool = False
+    salt: int = 0
+    keys: int = 0
+
+    def size_of(self, value: int) -> int:
+        """Return the size of a value's payload, in bytes."""
+        if not self.others:
+            return self.size_bytes
+        at = bisect_right(self._limits(), mix(value ^ self.salt & ALL))
+        return self._sizes()[at]
+
+    def longer(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """Return which of some values have payloads of the other sizes."""
+        if not self.others:
+            return np.empty(0, np.intp)
+        drawn = mixed(values.astype(np.uint64) ^ np.uint64(self.salt & ALL))
+        return np.flatnonzero(drawn < np.uint64(self._limits()[-1]))
+
+    def _limits(self) -> list[int]:
+        """Return below which number of 64 bits each of the other sizes is meant."""
+        shares = (ALL // one_in for _, one_in in self.others)
+        return list(accumulate(shares))
+
+    def _sizes(self) -> list[int]:
+        return [*(size for size, _ in self.others), self.size_bytes]
+
+
+def shape_of(plan: Plan) -> Shape:
+    """Return what a plan's messages are like."""
+    return Shape(
+        size_bytes=plan.payload_bytes,
+        headers=plan.keeps_headers,
+        others=plan.contents.sizes,
+        mixed=plan.contents.headers == "mixed",
+        salt=mix(plan.seed),
+        keys=plan.keys,
+    )

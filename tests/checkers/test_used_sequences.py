@@ -1,0 +1,161 @@
+"""A number that librdkafka used twice is named, and excuses nothing else."""
+
+from collections.abc import Callable
+
+import pytest
+
+from checkers import inconsistent_offsets, lost_write, offset_order, send_order
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.protocol import Checker
+from checkers.registry import CHECKERS
+from checkers.used_sequences import reason_of, used_twice
+from results.record.declared import Declared
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
+
+EXCUSED = (("sequence-used-twice",), ())
+IN_TXN = {"txn_id": 1, "transactional_id": "t-0"}
+Change = Callable[[dict[str, list[Row]]], object]
+
+
+def about(**plan: object) -> RunFacts:
+    return facts(plan={"workload": "txn", "after_timeout": "go-on", **plan})
+
+
+def marker(offset: int, *, epoch: int = 0) -> Row:
+    (row,) = log("n1", (3, 0), start=offset)
+    return {**row, "value": None, "control": True, "sequence": -1, "producer_epoch": epoch}
+
+
+def rows() -> dict[str, list[Row]]:
+    """A stands at offset 0, unanswered and aborted; B was acknowledged in its place.
+
+    C, of another producer, was acknowledged at offset 2 before B was sent.
+    """
+    first = {**ack(A, None, op=1, at=S), **IN_TXN, "acked": False, "outcome": "fail"}
+    other = {**ack(C, 2, op=2, at=2 * S), **IN_TXN, "transactional_id": "t-1"}
+    second = {**ack(B, 0, op=3, at=3 * S), **IN_TXN, "mop": 0}
+    return {
+        "sends": [first, other, second],
+        "polls": [read(A, 0), read(C, 2)],
+        "leadership": [leads(1, 3)],
+        "replica_records": [
+            *log("n1", (3, A)), marker(1), *[{**each, "producer_id": 2} for each in
+            log("n1", (3, C), start=2)], {**marker(3), "producer_id": 2}, marker(4),
+        ],
+        "replica_states": [state("n1", 5, 5)],
+    }  # fmt: skip
+
+
+def history(change: Change | None = None, on: RunFacts | None = None) -> Group:
+    tables = rows()
+    if change is not None:
+        change(tables)
+    return group(on or about(), **tables)
+
+
+def labels(checker: Checker, on: Group) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    (anomaly,) = checker.check(on).anomalies
+    return anomaly.excuses, anomaly.broken_premises
+
+
+ALARMED = pytest.mark.parametrize(
+    "checker", [lost_write.CHECKER, inconsistent_offsets.CHECKER, offset_order.CHECKER]
+)
+
+
+@ALARMED
+def test_a_record_that_was_taken_for_a_copy_is_excused_and_named(checker: Checker) -> None:
+    on = history()
+    assert labels(checker, on) == EXCUSED
+    assert list(used_twice(on)) == [B]
+    (anomaly,) = checker.check(on).anomalies
+    told = (anomaly.cause or "") + checker.why(on, anomaly)
+    assert "librdkafka" in told
+    assert "sequence number" in told
+
+
+def test_the_reason_names_the_number_and_the_first_record() -> None:
+    told = reason_of(history(), B)
+    assert "the sequence number 0 of producer 1 in epoch 0" in told
+    assert "of op 1" in told
+    assert reason_of(history(), A) == ""
+
+
+def _send(tables: dict[str, list[Row]], value: int, **changes: object) -> None:
+    (row,) = [row for row in tables["sends"] if row["value"] == value]
+    row.update(changes)
+
+
+NOT_IT: dict[str, Change] = {
+    "the first one was acknowledged": lambda t: _send(t, A, acked=True, offset=0),
+    "the first one committed": lambda t: _send(t, A, outcome="ok"),
+    "nobody knows how the first one ended": lambda t: _send(t, A, outcome="info"),
+    "it is another client's": lambda t: _send(t, A, transactional_id="t-7"),
+    "it was sent later": lambda t: _send(t, A, invoke_ns=9 * S, complete_ns=10 * S),
+    "the epoch rose in between": lambda t: t["replica_records"][-1].update(producer_epoch=1),
+    "no second marker is there": lambda t: t["replica_records"].pop(),
+    "the second marker is another producer's": (
+        lambda t: t["replica_records"][-1].update(producer_id=5)
+    ),
+    "nobody sent what stands there": lambda t: t["sends"].pop(0),
+    "nothing stands there": lambda t: t["replica_records"].pop(0),
+}
+
+
+@pytest.mark.parametrize("change", NOT_IT.values(), ids=NOT_IT)
+def test_whatever_lacks_one_of_its_signs_is_held_against_brokers(change: Change) -> None:
+    on = history(change)
+    assert not used_twice(on)
+    excuses, _ = labels(lost_write.CHECKER, on)
+    assert not excuses
+
+
+@ALARMED
+@pytest.mark.parametrize(
+    "plan",
+    [{"after_timeout": "discard"}, {"client_kind": "java"}, {"client_kind": "java:3.9.1"}],
+)
+def test_clients_that_never_do_so_have_no_excuse(checker: Checker, plan: dict[str, object]) -> None:
+    assert labels(checker, history(on=about(**plan))) == ((), ())
+
+
+def test_a_record_that_some_log_has_was_written() -> None:
+    on = history(lambda t: t["replica_records"].extend(log("n2", (3, B))))
+    assert not used_twice(on)
+
+
+def test_only_what_such_a_record_brings_about_is_excused() -> None:
+    excused = {each.name for each in CHECKERS if "sequence-used-twice" in each.excuses}
+    assert excused == {
+        lost_write.NAME, inconsistent_offsets.NAME, offset_order.NAME, send_order.NONMONOTONIC,
+        send_order.INT_NONMONOTONIC,
+    }  # fmt: skip
+
+
+@ALARMED
+@pytest.mark.parametrize("after_timeout", ["go-on", "discard"])
+def test_where_no_logs_are_shown_nobody_can_tell(checker: Checker, after_timeout: str) -> None:
+    tables = {**rows(), "replica_records": [], "replica_states": []}
+    tables["polls"] += [read(A, 0, op=8, phase="main")]
+    tables["final_reads"] = [final_read(5)]
+    plan = {"workload": "txn", "after_timeout": after_timeout}
+    on = group(facts(plan=plan, declared=Declared(sees=frozenset())), **tables)
+    told = [each.broken_premises for each in checker.check(on).anomalies]
+    assert told, "each of them rests on what clients were told, too"
+    unknown = ["known-cause" in each or "shown-cause" in each for each in told]
+    assert all(unknown) if after_timeout == "go-on" else not any(unknown)
