@@ -411,6 +411,19 @@ def once(
     return asked
 
 
+def claimed_mark(group: Group, snapshot: str, node: str) -> int:
+    """Return what a replica claims as its high watermark, -1: nothing.
+
+    A step's may be told twice, by the broker and by its file. The file is up to 5 s old, and after
+    a truncation or a power loss it claims too much.
+    """
+    states = group.table("replica_states")
+    mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
+    stated = select(states, mine & present(states, "high_watermark"))
+    said = select(stated, equal(stated, "high_watermark_source", "fetch"))
+    return int(ints(said if said.num_rows else stated, "high_watermark").max(initial=-1))
+
+
 def final_isr(group: Group) -> frozenset[str]:
     """Return the nodes of the last known ISR: of the highest epoch, seen last.
 

@@ -37,12 +37,12 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, present, select, shared, stack
+from checkers.columns import Ints, shared, stack
 from checkers.corrupt_record import damaged_parts
 from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, texts_in
-from checkers.group import Group, ReplicaLog, final_isr
+from checkers.group import Group, ReplicaLog, claimed_mark, final_isr
 from checkers.protocol import (
     Chapter,
     Checker,
@@ -123,22 +123,10 @@ class Look:
         return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
 
 
-def _high_watermark(group: Group, snapshot: str, node: str) -> int:
-    """Return what a replica claims; a step's may be told twice, by the broker and by its file.
-
-    The file is up to 5 s old, and after a truncation or a power loss it claims too much.
-    """
-    states = group.table("replica_states")
-    mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
-    stated = select(states, mine & present(states, "high_watermark"))
-    said = select(stated, equal(stated, "high_watermark_source", "fetch"))
-    return int(ints(said if said.num_rows else stated, "high_watermark").max(initial=-1))
-
-
 def _pairs(group: Group) -> Iterator[Pair]:
     isr = final_isr(group) if group.facts.recovered else frozenset()
     for snapshot, logs in sorted(group.logs.items()):
-        marks = {node: _high_watermark(group, snapshot, node) for node in logs}
+        marks = {node: claimed_mark(group, snapshot, node) for node in logs}
         for one, other in combinations(sorted(logs), 2):
             a, b = logs[one], logs[other]
             in_isr = snapshot == FINAL and {one, other} <= isr

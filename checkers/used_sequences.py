@@ -9,7 +9,8 @@ epoch then (KIP-360), so of it nothing is excused.
 
 What proves it: the log holds another record where this one was acknowledged. That one is of the
 same transactional id, sent before, never answered, and its transaction was aborted. Behind it stand
-two markers of its producer in its epoch: so the epoch was the same for both transactions.
+two markers of its producer in its epoch: so the epoch was the same for both transactions. No
+transaction between them wrote a higher number in that epoch: so the second record had this one.
 """
 
 from collections.abc import Mapping
@@ -49,11 +50,12 @@ def used_twice(group: Group) -> Mapping[int, UsedTwice]:
 
 
 def labels_of(group: Group, values: list[int]) -> Labels:
-    """Return what excuses one of some values not to stand where it was acknowledged."""
+    """Return what excuses values of one place, if all but one of them were never written there."""
     if group.facts.plan.reuses_sequences and not group.shows_logs:
         return (), (Premise.SHOWN_CAUSE.value,)
     found = used_twice(group)
-    return ((Excuse.SEQUENCE.value,) if any(value in found for value in values) else ()), ()
+    left = [value for value in values if value not in found]
+    return ((Excuse.SEQUENCE.value,) if len(left) < min(2, len(values)) else ()), ()
 
 
 def masks_of(group: Group, values: Ints) -> tuple[Mask, Mask]:
@@ -102,6 +104,10 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
         markers = (log.controls == 1) & (log.producer_ids == producer)
         markers &= (log.producer_epochs == epoch) & (log.offsets > offsets[row])
         same = ids[first] == ids[row] and began[first] < began[row]
+        higher = (log.controls != 1) & (log.producer_ids == producer)
+        higher &= (log.producer_epochs == epoch) & (log.sequences > log.sequences[at])
+        between = within(values, log.values[higher]) & (began < began[row])
+        same = same and not (between & (ops != ops[first])).any()
         if given_up[first] and same and int(markers.sum()) >= _MARKERS:
             found[int(values[row])] = UsedTwice(
                 op_id=int(ops[first]), held=int(values[first]), producer=producer, epoch=epoch,

@@ -34,10 +34,11 @@ from checkers.cleaned import holes, keys_in, latest, may_stand
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
 from checkers.disk_losses import lost_on_disks
+from checkers.dropped import marker_lost
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, texts_in
-from checkers.group import Group, ReplicaLog, final_isr
+from checkers.group import Group, ReplicaLog, claimed_mark, final_isr
 from checkers.protocol import (
     Chapter,
     Checker,
@@ -120,7 +121,8 @@ def _views(group: Group) -> Iterator[View]:
     for log in _logs(group):
         mine = may_stand(group, log.values) & (log.controls != 1)
         leads = group.leader is not None and group.leader.node == log.node
-        end = log.end if leads or log.node in in_sync else _high_watermark(group, log)
+        mark = claimed_mark(group, FINAL, log.node)
+        end = log.end if leads or log.node in in_sync else min(mark, log.end)
         yield View(name=log.node, offsets=log.offsets[mine], values=log.values[mine], end=end)
     reads = group.table("final_reads")
     done = equal(reads, "isolation", READ_COMMITTED) & equal(reads, "complete", True)  # noqa: FBT003 - a value
@@ -136,12 +138,6 @@ def _views(group: Group) -> Iterator[View]:
         values=values[mine],
         end=int(ints(reads, "target_end")[done].min()),
     )
-
-
-def _high_watermark(group: Group, log: ReplicaLog) -> int:
-    states = group.table("replica_states")
-    mine = equal(states, "snapshot", FINAL) & equal(states, "node", log.node)
-    return int(ints(states, "high_watermark")[mine].max(initial=0))
 
 
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
@@ -233,6 +229,8 @@ def _labels(group: Group, wrong: Wrong) -> Labels:
     excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
     if took_acknowledged(group, wrong.offset, wrong.value):
         excuses.append(Excuse.UNCLEAN.value)
+    if READ in wrong.places:
+        excuses += marker_lost(group, select(sends, mine))
     premises = (
         (Premise.WHOLE_RECORD, group.facts.cut_streams),
         (Premise.RECOVERED, wrong.places == (READ,) and not group.facts.recovered),

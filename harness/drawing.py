@@ -21,12 +21,13 @@ count key and headers, too."""
 _KNOWN_LIMIT = 256 * _KIB
 """Of systems whose limit nobody here knows."""
 _SHARES, _BUSY_SHARES = (30, 400, 1500), (300, 20_000, 60_000)
-"""One message in so many is longer, in a run of up to two minutes; fewer in a longer one. So a run
-has some tens of MB at most, on each broker."""
+"""One message in so many is longer, in a run of up to two minutes; fewer in a longer one. Where
+clients are not busy, these take some tens of MB on each broker."""
 _SHORT_RUN_S = 120
 _BUSY = 2000
 """From so many messages a second on."""
-_LIMITS = ("message.max.bytes", "max.message.bytes", "max.request.size")
+_LIMITS = ("message.max.bytes", "max.message.bytes", "max.request.size", "log.segment.bytes",
+           "segment.bytes", "replica.fetch.max.bytes", "fetch.max.bytes")  # fmt: skip
 _MARGIN = 5000
 _COMPRESSIONS = ("none", "none", "gzip", "snappy", "lz4")
 _WITH_ZSTD = (*_COMPRESSIONS, "zstd", "mixed")
@@ -57,7 +58,7 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
     contents = {
         "sizes": [] if "payload_bytes" in said else _sizes(plan),
         # Payloads beside plain headers are hashes, which no codec makes smaller.
-        "headers": "mixed" if compressed else _stream(plan, "headers").choice(("plain", "mixed")),
+        "headers": _headers(plan, compressed=compressed),
         "batch_bytes": _batch_bytes(plan),
         "max_in_flight": _max_in_flight(plan),
     }
@@ -67,6 +68,13 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
         **(own if isinstance(own, Mapping) else {}),
     }
     return plan_from({**keys, **said, "contents": told})
+
+
+def _headers(plan: Plan, *, compressed: bool) -> str | None:
+    """Return which headers messages have; nothing where each of few keys has a mark instead."""
+    if plan.keys:
+        return None
+    return "mixed" if compressed else _stream(plan, "headers").choice(("plain", "mixed"))
 
 
 def _stream(plan: Plan, what: str) -> Random:
@@ -86,8 +94,14 @@ def _of_all(plan: Plan) -> dict[str, object]:
     return {
         "payload_bytes": _between(_stream(plan, "payload"), *_SHORT),
         "linger_ms": _stream(plan, "linger").choice(lingers_ms),
-        "compression": _stream(plan, "compression").choice(compressions),
+        "compression": _chosen(_stream(plan, "compression"), compressions),
     }
+
+
+def _chosen(random: Random, known: tuple[str, ...]) -> str:
+    """Return a codec: of two releases the same, where both have it."""
+    drawn = random.choice(_WITH_ZSTD)
+    return drawn if drawn in known else random.choice(known)
 
 
 def _sizes(plan: Plan) -> list[list[int]]:
@@ -105,6 +119,8 @@ def _most_bytes(plan: Plan) -> int:
     """Return how long a payload may be, as far as is known here."""
     if not (plan.is_kafka or plan.is_reference):
         return _KNOWN_LIMIT
+    if plan.clients is not None:  # Settings that are not read here may limit them.
+        return 0
     settings = (plan.broker, plan.client, *plan.node.values())
     limits = [each[name] for each in settings for name in _LIMITS if name in each]
     # A limit that is no number is refused by whom it is for.

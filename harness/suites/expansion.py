@@ -28,7 +28,7 @@ from results.trust import is_own_file
 
 SEEDS = 1_000_000
 """Seeds that are drawn lie below."""
-_TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
+_TABLES = ("broker", "node", "features", "client", "budgets", "minimums", "contents")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,13 +168,20 @@ def headers_of(value: int, key: bytes, *, with_mixed: bool) -> Header | None:
 
 def _message(value: int, shape: Shape, at_ms: int) -> Message:
     if shape.keys:
-        payload = None if is_tombstone(value) else payload_of(value, shape.size_of(value), at_ms)
+        payload = None if is_tombstone(value) else _keyed_payload(
+            value, shape.size_of(value), at_ms
+        )  # fmt: skip
         of_key = [(HEADER, mark_of_value(value, shape.keys))]
         return payload, key_bytes(value, shape.keys), cast("Header", of_key)
     key, size_bytes = key_of(value), shape.size_of(value)
     with_mixed = shape.mixed and size_bytes >= TIMED_FROM
     headers = headers_of(value, key, with_mixed=with_mixed) if shape.headers else None
     return payload_of(value, size_bytes, at_ms, with_mixed=with_mixed), key, headers
+
+
+def _keyed_payload(value: int, size_bytes: int, at_ms: int) -> bytes:
+    """Return the payload of a value with one of few keys: it can be compressed."""
+    return payload_of(value, size_bytes, at_ms, with_mixed=size_bytes >= TIMED_FROM)
 
 
 def _alike(words: Words, shape: Shape, at_ms: int) -> Iterator[Message]:
@@ -269,12 +276,10 @@ def _damage_of(payload: bytes | None, key: bytes | None, found: object, at_ms: i
         return KEY * (key is not None) | HEADERS * (seen and found is not None)
     sent_key, sent_ms = key_of(value), int.from_bytes(payload[VALUE_BYTES : VALUE_BYTES + _WORD])
     timed = size_bytes >= TIMED_FROM
-    sent = [
-        payload_of(value, size_bytes, sent_ms, with_mixed=with_mixed)
-        for with_mixed in ((False, True) if timed else (False,))
-    ]
-    wrong = payload not in sent
-    with_mixed = timed and _was(payload, sent[1])
+    wrong, with_mixed = payload != payload_of(value, size_bytes, sent_ms), False
+    if wrong and timed:
+        beside_mixed = payload_of(value, size_bytes, sent_ms, with_mixed=True)
+        wrong, with_mixed = payload != beside_mixed, _was(payload, beside_mixed)
     late = timed and not wrong and at_ms not in {UNKNOWN_MS, sent_ms}
     sent_mark = mark(headers_of(value, sent_key, with_mixed=with_mixed))
     headers = HEADERS * (seen and found != sent_mark)
@@ -291,7 +296,7 @@ def _damage_of_keyed(
         return PAYLOAD * ((payload is None) != is_tombstone(value)) | wrong_key
     sent_ms = int.from_bytes(payload[VALUE_BYTES : VALUE_BYTES + _WORD])
     read = decode_payload(payload)
-    wrong = read is None or payload != payload_of(read, len(payload), sent_ms)
+    wrong = read is None or payload != _keyed_payload(read, len(payload), sent_ms)
     late = len(payload) >= TIMED_FROM and not wrong and at_ms not in {UNKNOWN_MS, sent_ms}
     # Both are whole, and not of one message: the mark is another's.
     return PAYLOAD * wrong | wrong_key | HEADERS * (not wrong and read != value) | TIME * late
@@ -323,7 +328,7 @@ def _keys(hashes: Words) -> _Bytes:
 
 
 def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArray[np.bool_]:
-    if with_mixed:  # By the last byte of the key, as `headers.kind_of` has it.
+    if with_mixed:  # By the last byte of the key, as `mixed_headers` has it.
         found = hashes >> np.uint64(56) < np.uint64(KINDS)
     else:
         found = words & np.uint64(PLAIN_EVERY - 1) == 0

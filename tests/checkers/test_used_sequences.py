@@ -11,6 +11,7 @@ from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 from checkers.used_sequences import reason_of, used_twice
 from results.record.declared import Declared
+from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -27,6 +28,7 @@ from tests.checkers.partition_rows import (
     state,
 )
 
+D = pack_value(1, 4)
 EXCUSED = (("sequence-used-twice",), ())
 IN_TXN = {"txn_id": 1, "transactional_id": "t-0"}
 Change = Callable[[dict[str, list[Row]]], object]
@@ -123,6 +125,30 @@ def test_whatever_lacks_one_of_its_signs_is_held_against_brokers(change: Change)
     assert not used_twice(on)
     excuses, _ = labels(lost_write.CHECKER, on)
     assert not excuses
+
+
+def between(tables: dict[str, list[Row]]) -> None:
+    """D was written by a transaction between the two, with a higher number."""
+    sent = {**ack(D, 5, op=7, at=2 * S), **IN_TXN, "txn_id": 7}
+    tables["sends"].append(sent)
+    (record,) = log("n1", (3, D), start=5)
+    tables["replica_records"] += [{**record, "sequence": 1}, marker(6)]
+    tables["replica_states"] = [state("n1", 7, 7)]
+
+
+def test_a_number_below_one_that_was_used_meanwhile_was_not_used_again() -> None:
+    on = history(between)
+    assert not used_twice(on)
+    assert labels(lost_write.CHECKER, on) == ((), ())
+
+
+def test_two_others_that_were_given_one_offset_are_not_excused_by_a_third() -> None:
+    def also_d(tables: dict[str, list[Row]]) -> None:
+        tables["sends"].append({**ack(D, 0, op=9, at=4 * S), **IN_TXN, "transactional_id": "t-3"})
+
+    on = history(also_d)
+    assert list(used_twice(on)) == [B]
+    assert labels(inconsistent_offsets.CHECKER, on) == ((), ())
 
 
 @ALARMED

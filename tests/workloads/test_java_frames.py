@@ -1,18 +1,21 @@
 """Frames, settings and failures of Kafka's own clients, without a JVM."""
 
+import re
 import struct
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from results.record.contents import HEADERS, messages
+from results.record.contents import HEADERS, key_of, messages
 from results.record.headers import HEADER, Header, coded_headers, mark
-from results.record.keys import is_tombstone
+from results.record.keys import MARK_BYTES, is_tombstone
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.shapes import Shape
 from results.record.terms import Outcome
+from workloads.clients import java
 from workloads.clients.java.bridge import Bridge, BridgeError
 from workloads.clients.java.consumer import batch_of
 from workloads.clients.java.failures import send_outcome
@@ -134,6 +137,12 @@ def test_a_frame_of_few_keys_has_tombstones_without_a_payload() -> None:
     assert sizes == tuple(-1 if payload is None else len(payload) for payload, _, _ in sent)
     keys = struct.pack(">i", 4) + b"".join(key for _, key, _ in sent)
     assert body.endswith(keys + b"".join(payload for payload, _, _ in sent if payload is not None))
+
+
+def test_readers_in_java_mark_headers_as_long_as_ours() -> None:
+    source = (Path(java.__file__).parent / "Consuming.java").read_text(encoding="utf-8")
+    found = dict(re.findall(r"int (KEY_BYTES|MARK_BYTES) = (\d+);", source))
+    assert found == {"KEY_BYTES": f"{len(key_of(1))}", "MARK_BYTES": f"{MARK_BYTES}"}
 
 
 def test_a_frame_has_names_that_are_empty_and_contents_that_are_null() -> None:

@@ -25,6 +25,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 final class Consuming extends Seat implements ConsumerRebalanceListener {
     private static final String HEADER = "logquake";
     private static final int KEY_BYTES = 8;
+    private static final int MARK_BYTES = 12;
     private static final byte VANISH = 1;
     private static final Duration AT_ONCE = Duration.ZERO, LEAVING = Duration.ofSeconds(5);
 
@@ -217,7 +218,9 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
         if (headers.length == 0) return null;
         byte[] first = headers[0].value();
         boolean ours = headers.length == 1 && headers[0].key().equals(HEADER);
-        if (ours && first != null && first.length == KEY_BYTES) return first;
+        if (ours && first != null && (first.length == KEY_BYTES || first.length == MARK_BYTES)) {
+            return first;
+        }
         ByteArrayOutputStream coded = new ByteArrayOutputStream();
         varint(coded, headers.length);
         for (Header header : headers) {
