@@ -13,10 +13,12 @@ The command exits with 0 if each bug comes out in its release, and in no other c
 """
 
 import argparse
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -110,7 +112,8 @@ class Line(BaseModel):
     """What came of a command.
 
     Attributes:
-        command: Behind `logquake`; a line of the same command replaces an earlier one.
+        command: Behind `logquake`; a line of the same command and plan replaces an earlier one.
+        plan: A hash of its plan's file.
         run: Its folder, below the store; empty: there is none.
         begun_at: On the wall clock, `20261124T104500Z`.
         took_s: Of wall time.
@@ -124,6 +127,7 @@ class Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     command: str
+    plan: str
     run: str
     begun_at: str
     took_s: float
@@ -139,8 +143,15 @@ Lines = Mapping[str, Line]
 
 
 def last_lines(results: Path = RESULTS) -> Lines:
-    """Return the last line of each command."""
-    return {each.command: each for each in load_lines(results, TypeAdapter(Line))}
+    """Return the last line of each command, of its plan as it is."""
+    lines = {each.command: each for each in load_lines(results, TypeAdapter(Line))}
+    return {key: each for key, each in lines.items() if each.plan == _hashed(key.split()[1])}
+
+
+@cache
+def _hashed(plan: str) -> str:
+    path = ROOT / plan
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else ""
 
 
 def commands(bugs: Sequence[Bug] = BUGS) -> Iterator[tuple[str, ...]]:
@@ -159,7 +170,8 @@ def play(command: tuple[str, ...], store: Path, results: Path) -> Line:
     run(argv, store / f"{at}.log", limit_s=LIMIT_S)
     new = next((each for each in Store(store).runs() if each.root not in there), None)
     line = Line(
-        command=" ".join(command), run=str(new.root.relative_to(store)) if new else "",
+        command=" ".join(command), plan=_hashed(command[1]),
+        run=str(new.root.relative_to(store)) if new else "",
         begun_at=at, took_s=round(stopwatch_s() - began_s, 1),
         load=(round(before, 2), round(os.getloadavg()[0], 2)), commit=commit_now(),
     )  # fmt: skip
@@ -228,7 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in commands(bugs):
         line = lines.get(" ".join(command))
         if line is None and not (options.list or options.table):
-            line = play(command, options.store.resolve(), options.results)
+            try:
+                line = play(command, options.store.resolve(), options.results)
+            except KeyboardInterrupt:
+                print("interrupted; the same command goes on", file=sys.stderr)
+                break
         told = f"{line.verdict} ({', '.join(line.anomalies[:3])})" if line else "not played"
         print(f"{' '.join(command)}: {told}", flush=True)
     lines = last_lines(options.results)

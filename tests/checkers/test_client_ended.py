@@ -88,20 +88,19 @@ def test_a_faithful_run_is_judged_by_it(tmp_path: Path, *, crashed: bool, validi
     assert verdict.valid is Validity(validity)
 
 
-def _note(record: Record, at_ns: int, **detail: str) -> None:
-    record.milestones.append({"name": WORKER_ENDED, "at_ns": at_ns, "detail": detail})
+def _note(record: Record, name: str, at_ns: int, **detail: str) -> None:
+    record.milestones.append({"name": name, "at_ns": at_ns, "detail": detail})
     record.milestones.sort(key=lambda each: int(each["at_ns"]))
 
 
 @broken(NAME, row="H1", base="log", moments=(QUIET, "kill"), says="its last words are librdkafka's")
 def a_client_library_fails_an_assertion(record: Record, spot: Spot) -> None:
     """The worker's process is gone with all of its clients; a crash is noted with its words."""
-    _note(record, spot.at_ns, worker="0", signal="SIGABRT", said=ASSERTION)
+    _note(record, WORKER_ENDED, spot.at_ns, worker="0", signal="SIGABRT", said=ASSERTION)
 
 
 @innocent(base="log")
 def workers_stop_in_order(record: Record, _spot: Spot) -> None:
     """How many there were is noted when they are told to stop, and none had crashed."""
-    for each in record.milestones:
-        if each["name"] == STOPPING:
-            each["detail"]["workers"] = "2"
+    reading_ns = next(each["at_ns"] for each in record.milestones if each["name"] == "final-reads")
+    _note(record, STOPPING, int(reading_ns) - 1, workers="2")
