@@ -69,6 +69,20 @@ def test_the_reason_of_another_kind_of_client_does_not_name_librdkafka() -> None
     )
 
 
+def test_last_words_of_librdkafka_are_the_reason() -> None:
+    on = group(facts(milestones=(crash(ASSERTION), crash("Segmentation fault", worker="1"))))
+    own, others = (CHECKER.why(on, each) for each in found(CHECKER, on).anomalies)
+    assert own.startswith("its last words are librdkafka's own")
+    assert others.startswith("a crash raises that signal: librdkafka, or other native code")
+
+
+def test_other_milestones_are_no_crashes() -> None:
+    others = tuple(
+        Milestone(name=name, at_ns=1, detail={}) for name in ("broker-ended", "zookeeper", "main")
+    )
+    assert found(CHECKER, group(facts(milestones=(WATCHED, *others)))).anomalies == ()
+
+
 def test_rows_are_the_workers_that_were_watched() -> None:
     assert found(CHECKER, group(facts(milestones=(WATCHED,)))).rows == 2
     assert found(CHECKER, group(facts(milestones=(crash(), crash(worker="1"))))).rows == 2
