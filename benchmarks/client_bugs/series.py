@@ -60,11 +60,12 @@ Lines = Mapping[str, Line]
 def last_lines(results: Path = RESULTS) -> Lines:
     """Return the last line of each command, of its plan as it is."""
     lines = {each.command: each for each in load_lines(results, TypeAdapter(Line))}
-    return {key: each for key, each in lines.items() if each.plan == _hashed(key.split()[1])}
+    return {key: each for key, each in lines.items() if each.plan == hashed(key.split()[1])}
 
 
 @cache
-def _hashed(plan: str) -> str:
+def hashed(plan: str) -> str:
+    """Return a hash of a plan's file, by its path below the project; empty: it is gone."""
     path = ROOT / plan
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else ""
 
@@ -85,7 +86,7 @@ def play(command: tuple[str, ...], store: Path, results: Path) -> Line:
     run(argv, store / f"{at}.log", limit_s=LIMIT_S)
     new = next((each for each in Store(store).runs() if each.root not in there), None)
     line = Line(
-        command=" ".join(command), plan=_hashed(command[1]),
+        command=" ".join(command), plan=hashed(command[1]),
         run=str(new.root.relative_to(store)) if new else "",
         begun_at=at, took_s=round(stopwatch_s() - began_s, 1),
         load=(round(before, 2), round(os.getloadavg()[0], 2)), commit=commit_now(),
