@@ -15,7 +15,7 @@ class Bug:
         does: What it does.
         pull: The request on GitHub that mended it.
         plan: Below `docs/plans`, without `.toml`.
-        anomaly: What a run with it is called by.
+        says: What the verdict on a run with it says.
         broken, fixed: Releases with it, and without it.
         of_librdkafka, of_java: Further words of the command: the same setting, as each names it.
     """
@@ -24,7 +24,7 @@ class Bug:
     does: str
     pull: int
     plan: str
-    anomaly: str
+    says: str
     broken: str
     fixed: str
     of_librdkafka: tuple[str, ...] = ()
@@ -48,26 +48,26 @@ BUGS: tuple[Bug, ...] = (
         name="read-while-validated",
         does="A reader is given records again that its client fetched while it asked a new leader"
         " where an epoch ends.",
-        pull=4261, plan="readers-behind", anomaly="nonmonotonic-poll",
+        pull=4261, plan="readers-behind", says="went backwards",
         broken="2.1.0", fixed="2.1.1",
     ),
     Bug(
         name="assignor-state",
         does="A member that ends before its first assignment by `cooperative-sticky` crashes.",
-        pull=4381, plan="members-come-and-go", anomaly="client-ended",
+        pull=4381, plan="members-come-and-go", says="crashed",
         broken="2.2.0", fixed="2.3.0", of_librdkafka=STICKY, of_java=JAVAS_STICKY,
     ),
     Bug(
         name="topics-without-ids",
         does="A fetch of topics that have no ids yet crashes.",
-        pull=4806, plan="half-upgraded", anomaly="client-ended",
+        pull=4806, plan="half-upgraded", says="crashed",
         broken="2.5.3", fixed="2.6.0",
     ),
     Bug(
         name="fetch-of-old-brokers",
         does="A consumer asks brokers before Kafka 2.7 in a version that they do not know, and gets"
         " nothing.",
-        pull=4871, plan="members-come-and-go", anomaly="group-stuck",
+        pull=4871, plan="members-come-and-go", says="given nothing",
         broken="2.6.0", fixed="2.6.1", of_librdkafka=STICKY, of_java=JAVAS_STICKY,
     ),
 )  # fmt: skip

@@ -104,8 +104,8 @@ def played(bug: Bug, client: str, lines: Lines) -> list[Line]:
 
 
 def comes_out(bug: Bug, line: Line) -> bool:
-    """Tell whether a run is called wrong, by the bug's anomaly."""
-    return line.verdict == Validity.INVALID and bug.anomaly in line.anomalies
+    """Tell whether a run is called wrong for what the bug does."""
+    return line.verdict == Validity.INVALID and bug.says in line.sentence
 
 
 def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
@@ -114,15 +114,15 @@ def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for bug in bugs:
         pull = f"[#{bug.pull}](https://github.com/confluentinc/librdkafka/pull/{bug.pull})"
-        first = next(
-            (each for each in played(bug, bug.broken, lines) if comes_out(bug, each)), None
-        )
-        said = first.cause or first.sentence if first else ""
+        found = [each for each in played(bug, bug.broken, lines) if comes_out(bug, each)]
+        said = (found[0].cause or found[0].sentence) if found else ""
+        names = dict.fromkeys(each.anomalies[0] for each in found if each.anomalies)
         command = " ".join(("logquake", *bug.command(bug.broken, 0)[:-1], "N"))
+        counts = [_count(bug, client, lines) for client in (bug.broken, bug.fixed, JAVA)]
         cells = (
-            f"{bug.does} Mended by {pull}.", f"`{bug.anomaly}`",
-            *(f"{'' if each == JAVA else each + ': '}{_count(bug, each, lines)}"
-              for each in (bug.broken, bug.fixed, JAVA)), f"`{command}`", said,
+            f"{bug.does} Mended by {pull}.", ", ".join(f"`{name}`" for name in names),
+            f"{bug.broken}: {counts[0]}", f"{bug.fixed}: {counts[1]}", counts[2],
+            f"`{command}`", said,
         )  # fmt: skip
         rows.append("| " + " | ".join(each.replace("|", "/").replace("\n", " ") for each in cells)
                     + " |")  # fmt: skip
