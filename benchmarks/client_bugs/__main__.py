@@ -2,6 +2,7 @@
 
     python -m benchmarks.client_bugs                  # begins, or goes on where it was
     python -m benchmarks.client_bugs --only NAME      # one bug
+    python -m benchmarks.client_bugs --unknown        # plays again what told nothing
     python -m benchmarks.client_bugs --list | --table
 
 Each bug has a plan with dealt faults in `docs/plans/`, and is played on five seeds: with the
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.broken_kafka.series import NONE
 from benchmarks.client_bugs.bugs import BUGS, JAVA
 from benchmarks.client_bugs.series import (
     RESULTS,
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--store", type=Path, default=ROOT / "runs" / "client-bugs", help="where runs are kept")
     add("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
     add("--page", type=Path, default=PAGE, help=argparse.SUPPRESS)
+    add("--unknown", action="store_true", help="play runs again that came to no verdict")
     add("--list", action="store_true", help="print the runs and their verdicts, and play none")
     add("--table", action="store_true", help="write the table, and play none")
     options = parser.parse_args(arguments)
@@ -52,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = last_lines(options.results)
     for command in commands(bugs):
         line = lines.get(" ".join(command))
-        if line is None and not (options.list or options.table):
+        due = line is None or (options.unknown and line.verdict in {NONE, Validity.UNKNOWN})
+        if due and not (options.list or options.table):
             try:
                 line = play(command, options.store.resolve(), options.results)
             except KeyboardInterrupt:

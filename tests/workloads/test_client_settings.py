@@ -1,4 +1,5 @@
 import pytest
+from confluent_kafka import KafkaException
 
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Isolation
@@ -11,6 +12,7 @@ from workloads.clients.settings import (
     producer_settings,
     transactional_settings,
 )
+from workloads.final_reads import final_reader
 
 
 @pytest.mark.parametrize(
@@ -208,3 +210,11 @@ def test_brokers_that_nobody_configures_may_have_it_with_a_longer_budget() -> No
     assert plan_from(plan).group_protocol == "consumer"
     with pytest.raises(PlanError, match=r"session\.timeout\.ms"):
         check_client_settings(plan_from({**plan, "client": {"session.timeout.ms": "8000"}}))
+
+
+def test_final_reads_are_not_told_what_javas_clients_are() -> None:
+    told = {"max.poll.records": "7"}
+    java = Plan(client_kind="java", client=told)
+    final_reader(java, "127.0.0.1:1")(0).close()
+    with pytest.raises(KafkaException, match="No such configuration property"):
+        final_reader(Plan(client=told), "127.0.0.1:1")(0)
