@@ -213,7 +213,7 @@ def test_brokers_that_nobody_configures_may_have_it_with_a_longer_budget() -> No
 
 
 def test_final_reads_are_not_told_what_javas_clients_are() -> None:
-    told = {"max.poll.records": "7"}
+    told = {"exclude.internal.topics": "true"}
     java = Plan(client_kind="java", client=told)
     final_reader(java, "127.0.0.1:1")(0).close()
     with pytest.raises(KafkaException, match="No such configuration property"):
