@@ -16,8 +16,8 @@ an exit code: that keeps the run from a verdict, and says nothing of the client 
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds, texts_in
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Findings, Scope
-from results.record.milestones import STOPPING, WORKER_ENDED, Milestone
+from checkers.protocol import Chapter, Checker, Findings, Promise, Scope
+from results.record.milestones import WORKER_ENDED, Milestone
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -25,24 +25,16 @@ NAME = "client-ended"
 _LIBRARY = "rdkafka"
 
 
-def _workers(facts: RunFacts) -> int:
-    """Return how many workers were watched to their end; 0 in records of before anybody did."""
-    told = facts.milestone(STOPPING)
-    workers = told.detail.get("workers", "") if told else ""
-    return int(workers) if workers.isascii() and workers.isdigit() else 0
-
-
 def _crashes(facts: RunFacts) -> list[Milestone]:
     return [each for each in facts.milestones if each.name == WORKER_ENDED]
 
 
 def _applies(facts: RunFacts) -> bool:
-    return _workers(facts) > 0 or bool(_crashes(facts))
+    return facts.workers_watched > 0
 
 
 def _check(group: Group) -> Findings:
-    crashes = _crashes(group.facts)
-    watched = max(_workers(group.facts), len(crashes))
+    crashes, watched = _crashes(group.facts), group.facts.workers_watched
     return findings(watched, crashes, lambda crash: _describe(group, crash))
 
 
@@ -90,6 +82,7 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    promise=Promise.CLIENTS,
     compares="processes of clients",
     chapter=Chapter.LIVENESS,
     looks_for="at any time a crash ends a worker (SIGSEGV, SIGABRT …); its last words are in the"

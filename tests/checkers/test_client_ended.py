@@ -107,7 +107,7 @@ def _note(record: Record, name: str, at_ns: int, **detail: str) -> None:
     record.milestones.sort(key=lambda each: int(each["at_ns"]))
 
 
-@broken(NAME, row="H1", base="log", moments=(QUIET, "kill"), says="its last words are librdkafka's")
+@broken(NAME, row="H1", base="log", moments=(QUIET, "kill"), says="was ended by SIGABRT")
 def a_client_library_fails_an_assertion(record: Record, spot: Spot) -> None:
     """The worker's process is gone with all of its clients; a crash is noted with its words."""
     _note(record, WORKER_ENDED, spot.at_ns, worker="0", signal="SIGABRT", said=ASSERTION)
