@@ -67,8 +67,8 @@ BUGS: tuple[Bug, ...] = (
         name="fetch-of-old-brokers",
         does="A consumer asks brokers before Kafka 2.7 in a version that they do not know, and gets"
         " nothing.",
-        pull=4871, plan="members-come-and-go", says="given nothing",
-        broken="2.6.0", fixed="2.6.1", of_librdkafka=STICKY, of_java=JAVAS_STICKY,
+        pull=4871, plan="old-brokers", says="given nothing",
+        broken="2.6.0", fixed="2.6.1",
     ),
 )  # fmt: skip
 """In the order of their releases."""
