@@ -8,7 +8,7 @@ from checkers.quorum import QuorumFacts
 from checkers.reigns import Cut, Reign
 from checkers.taking import Taking
 from results.record.declared import Declared, Sight
-from results.record.milestones import STOPPING, Milestone
+from results.record.milestones import STOPPING, WORKER_ENDED, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
 from results.record.topics import CreatedTopic
@@ -243,6 +243,14 @@ class RunFacts:
         """When clients were told to stop; of a record of before that was noted, when they had."""
         told = self.milestone(STOPPING) or self.milestone("final-reads")
         return told.at_ns if told is not None else None
+
+    @property
+    def workers_watched(self) -> int:
+        """How many workers were watched to their end; 0 in records of before anybody did."""
+        told = self.milestone(STOPPING)
+        workers = told.detail.get("workers", "") if told else ""
+        noted = int(workers) if workers.isascii() and workers.isdigit() else 0
+        return max(noted, sum(each.name == WORKER_ENDED for each in self.milestones))
 
     @property
     def clean_nodes(self) -> frozenset[str]:

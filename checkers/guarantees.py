@@ -21,6 +21,7 @@ _NEW_EPOCH = (
     " take a message that it sends again for a new one, and may store it twice (librdkafka#4953,"
     " KIP-360)"
 )
+_CLIENTS = "a client tells what goes wrong, and does not end the program that uses it"
 _SERVERS = "a broker runs until it is told to stop, or a fault hits it"
 
 
@@ -44,6 +45,8 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
         made[Promise.GROUPS] = _GROUPS
     if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
         made[Promise.SERVERS] = _SERVERS
+    if facts.workers_watched:  # Nor these.
+        made[Promise.CLIENTS] = _CLIENTS
     if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
         made[Promise.RECOVERY] = _recovery(facts)
     return made

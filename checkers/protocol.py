@@ -74,6 +74,7 @@ class Promise(StrEnum):
     TRANSACTIONS = "transactions"
     GROUPS = "groups"
     SERVERS = "servers"
+    CLIENTS = "clients"
     RECOVERY = "recovery"
 
 

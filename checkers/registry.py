@@ -8,6 +8,7 @@ from checkers import (
     ack_mismatch,
     acknowledged_below_min_isr,
     broker_ended,
+    client_ended,
     commit_ahead,
     commit_lost,
     committed_truncation,
@@ -120,6 +121,7 @@ CHECKERS: tuple[Checker, ...] = (
     hanging_transaction.CHECKER,
     group_stuck.CHECKER,
     broker_ended.CHECKER,
+    client_ended.CHECKER,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety, and
 liveness last."""

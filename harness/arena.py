@@ -26,11 +26,19 @@ from results.record.clock import (
     stopwatch_s,
     wait_until,
 )
-from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_milestone
+from results.record.milestones import (
+    ENDED,
+    OPEN,
+    STACKS,
+    WORKER_ENDED,
+    Milestone,
+    append_milestone,
+)
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, all_of
 from results.record.topics import CreatedTopic, dump_topics
+from workloads.crashes import Crash
 from workloads.final_reads import read_to_end
 
 FINAL_READS_LIMIT_S = 60.0
@@ -70,6 +78,7 @@ class Arena:
     observer: Observer | None = None
     troubles: list[str] = field(default_factory=list)
     _ended: set[tuple[str, int, bool]] = field(default_factory=set)
+    _crashed: set[int] = field(default_factory=set)
     _suspects: Sequence[Ended] = ()
     _looked_s: float = 0.0
 
@@ -114,6 +123,16 @@ class Arena:
             self._note(ENDED, {**detail, "code": code, "said": said, **told})
             how = f"ended with code {code}" if each.told else "ended, or stands still, by itself"
             self.progress.say(f"  {called(each.node)} {how}")
+
+    def note_crashes(self, crashes: Sequence[Crash]) -> None:
+        """Note which workers have crashed, each once."""
+        for each in crashes:
+            if each.worker in self._crashed:
+                continue
+            self._crashed.add(each.worker)
+            detail = {"worker": str(each.worker), "signal": each.signal, "said": each.said}
+            self._note(WORKER_ENDED, detail)
+            self.progress.say(f"  worker {each.worker} crashed: {each.signal}")
 
     def note_stacks(self, cluster: Deployment) -> None:
         """Have all servers print their threads' stacks: something of the cluster does not move."""

@@ -37,6 +37,7 @@ _PROMISES: Mapping[Promise, str] = {
     Promise.TRANSACTIONS: "all or nothing",
     Promise.GROUPS: "a group goes on where it was",
     Promise.SERVERS: "a broker runs until it is stopped",
+    Promise.CLIENTS: "a client ends no program",
     Promise.RECOVERY: "the plan's budgets",
 }
 

@@ -154,6 +154,7 @@ class Life:
         fleet.phase(Phase.MAIN)
         self._arena.reach("main")
         self._main_phase(cluster, fleet, self._nemesis, watching)
+        self._arena.note_crashes(fleet.crashes())
         self._arena.reach("main-ended")
 
     def _main_phase(
@@ -209,10 +210,12 @@ class Life:
     def _end_traffic(self) -> None:
         if self._fleet is None:
             return
-        self._arena.reach(STOPPING)
+        self._arena.note_crashes(self._fleet.crashes())
+        self._arena.reach(STOPPING, workers=str(self._plan.crews))
         self._progress.phase("waiting for the sends in flight")
         limit_s = 1.0 if self._interrupts.abandon.is_set() else self._plan.delivery_timeout_s + 5
         self._arena.troubles += self._fleet.stop(timeout_s=limit_s)
+        self._arena.note_crashes(self._fleet.crashes())
 
     def _look(self) -> Snapshot:
         fleet, nemesis, observer = self._fleet, self._nemesis, self._arena.observer

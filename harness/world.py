@@ -22,6 +22,7 @@ from results.record.plan import Plan
 from results.record.runtime import Event
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
+from workloads.crashes import Crash
 from workloads.final_reads import final_reader
 from workloads.fleet import Fleet, FleetCounts, Touched
 from workloads.protocol import Reader
@@ -47,6 +48,9 @@ class Clients(Protocol):
 
     def died(self) -> list[str]:
         """Return a sentence for each that ended without having been told to."""
+
+    def crashes(self) -> list[Crash]:
+        """Return which of their processes a crash has ended."""
 
     def stop(self, timeout_s: float) -> list[str]:
         """Start no new ops, wait for those in flight; return what went wrong. Idempotent."""

@@ -159,9 +159,13 @@ class FinalReader:
 
 
 def final_reader(plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
-    """Return what makes the consumer of a process of the final reads."""
+    """Return what makes the consumer of a process of the final reads.
+
+    It is librdkafka's. What a plan tells Kafka's Java clients are names of theirs.
+    """
+    told = plan.model_copy(update={"client": {}}) if plan.wants_java else plan
     return lambda process: ProcessConsumer(
-        plan,
+        told,
         bootstrap=bootstrap,
         client_id=f"process-{process}",
         report_ends=True,

@@ -24,6 +24,7 @@ from results.record.plan import Plan
 from results.record.runtime import new_lock
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
+from workloads.crashes import Crash, crash_of
 from workloads.worker import READY_TIMEOUT_S, WorkerConfig
 
 _START_TIMEOUT_S = READY_TIMEOUT_S * 2 + 10
@@ -121,6 +122,9 @@ class FleetWorker(Protocol):
 
     def obituary(self) -> str:
         """Say of what it ended."""
+
+    def exit_code(self) -> int | None:
+        """Return how its process ended, as `Popen.returncode`; None: it goes on, or has none."""
 
     def tell(self, command: dict[str, object]) -> None:
         """Hand it a command, if it is there."""
@@ -234,6 +238,11 @@ class Fleet:
         return [
             worker.obituary() for worker in self._workers if not worker.stopping and worker.ended()
         ]
+
+    def crashes(self) -> list[Crash]:
+        """Return which workers a crash has ended, also while they stopped."""
+        found = [crash_of(each.number, each.exit_code(), each.log) for each in self._workers]
+        return [each for each in found if each is not None]
 
     def stop(self, timeout_s: float) -> list[str]:
         """Start no new ops, wait for those in flight, and end the workers. Idempotent.
@@ -364,6 +373,9 @@ class _Worker:
             f"worker {self.number} ended by itself with status {status};"
             f" {self.log} has its last words"
         )
+
+    def exit_code(self) -> int | None:
+        return self._process.poll()
 
     def tell(self, command: dict[str, object]) -> None:
         stdin = self._process.stdin

@@ -147,10 +147,10 @@ class Series:
             run=str(new.root.relative_to(self.store)) if new else "",
             begun_at=at, took_s=round(stopwatch_s() - began_s, 1),
             load=(round(before, 2), round(os.getloadavg()[0], 2)),
-            commit=_commit(), judge=_commit(), judging=hashed(JUDGING),
+            commit=commit_now(), judge=commit_now(), judging=hashed(JUDGING),
         )  # fmt: skip
         if new is not None and read_verdict(new.verdict) is not None:
-            line = line.model_copy(update=_found(new))
+            line = line.model_copy(update=judged_as(new))
         else:
             how = "took too long" if status is None else f"ended with {status}"
             line = line.model_copy(update={"sentence": f"no verdict: the command {how}"})
@@ -173,7 +173,7 @@ class Series:
         judge_stored([paths.root], judge=None, engine=choose_engine("local", None))
         concluded(paths)
         again = line.model_copy(update={
-            "judge": _commit(), "judging": judging, **_found(paths),
+            "judge": commit_now(), "judging": judging, **judged_as(paths),
         })  # fmt: skip
         append(self.results, again)
         return again
@@ -184,12 +184,14 @@ def _system(step: Step, classes: str) -> tuple[str, str]:
     return "--system", f"kafka:4.3.1{own}{MODES.get(step.plan, '')}"
 
 
-def _commit() -> str:
+def commit_now() -> str:
+    """Return the commit of the code that runs; a `+` behind it: with changes."""
     commit, changes = code()
     return commit + "+" * bool(changes)
 
 
-def _found(paths: RunPaths) -> dict[str, object]:
+def judged_as(paths: RunPaths) -> dict[str, object]:
+    """Return the verdict of a judged run, as a line has it."""
     row, verdict = read_run(paths), read_verdict(paths.verdict)
     first = decisive(verdict) if verdict else None
     names = [*([first[0]] if first else []), *(verdict.ranked if verdict else ())]

@@ -152,6 +152,9 @@ class SimulatedWorker:
         """Say of what it ended; what one of them raises ends the simulation before."""
         return f"worker {self.number} ended by itself"
 
+    def exit_code(self) -> None:
+        """Return how its process ended: it has none."""
+
     def tell(self, command: dict[str, object]) -> None:
         """Hand it a command."""
         self._orders.append(command_of(command))

@@ -9,7 +9,8 @@ full ISR), `stopping-clients` (they begin nothing more, and wait for what is und
 with how they were before. `broker-ended` stands wherever that was found out, `stacks` where the
 cluster did not recover or the run was stopped, `stopped-on-violation` where it was stopped for what
 was found meanwhile, `watcher-ended` where the process that looks for that ended by itself,
-`interrupted` where somebody ended it early by Ctrl-C, and `open-transactions` after `final-reads`.
+`interrupted` where somebody ended it early by Ctrl-C, `worker-ended` where a process of clients had
+crashed, and `open-transactions` after `final-reads`.
 """
 
 import json
@@ -25,6 +26,7 @@ STOPPING = "stopping-clients"
 STACKS = "stacks"
 STOPPED_ON = "stopped-on-violation"
 WATCHER_ENDED = "watcher-ended"
+WORKER_ENDED = "worker-ended"
 MAX_NS = 2**63 - 1
 """Of a time, as tables keep them."""
 
@@ -42,6 +44,8 @@ class Milestone:
             partition who has one; `stacks` has for each node the deadlocks that its JVM found;
             `stopped-on-violation` has the `anomaly`, its `place` and `sentence`, and when it was
             seen first and again (`first_ns`, `seen_ns`);
+            `stopping-clients` has how many `workers` there were; `worker-ended` has which `worker`
+            it was, the `signal` of its crash, and what it `said` last, line by line;
             `noted` has how many `lives` the servers had; `stopped` has for each node `clean` or
             `killed`; `healed` and `recovered` have `failed` and a sentence if it did not come to
             that; `audited` has what is not as it was before the run, each with how it changed.

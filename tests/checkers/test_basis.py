@@ -156,7 +156,8 @@ def test_a_run_of_which_nobody_knows_when_it_was_tells_no_times() -> None:
 @pytest.mark.parametrize("workload", ["log", "txn", "groups"])
 def test_each_check_with_a_promise_stands_below_one(workload: str) -> None:
     noted = Milestone(name="noted", at_ns=5, detail={"lives": "3"})
-    about = facts(plan={"workload": workload}, milestones=(noted,))
+    stopping = Milestone(name="stopping-clients", at_ns=4, detail={"workers": "2"})
+    about = facts(plan={"workload": workload}, milestones=(stopping, noted))
     found = judged(about=about)
     below = {each.check for basis in found.basis for each in basis.compared}
 

@@ -18,6 +18,7 @@ from results.record.clock import RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from workloads.crashes import Crash
 
 
 class Told:
@@ -36,19 +37,23 @@ class Told:
         return [f"FATAL on {node}"]
 
 
-def noted(folder: Path, *looks: list[Ended]) -> list[dict[str, str]]:
-    """Return what is noted after so many looks, one after the other."""
+def arena_in(folder: Path) -> Arena:
     paths = RunPaths(folder / "log" / "run")
     paths.root.mkdir(parents=True)
-    arena = Arena(
+    return Arena(
         plan=Plan(), paths=paths, clock=RunClock.starting_now(),
         progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
         world=RealWorld(),
     )  # fmt: skip
+
+
+def noted(folder: Path, *looks: list[Ended]) -> list[dict[str, str]]:
+    """Return what is noted after so many looks, one after the other."""
+    arena = arena_in(folder)
     cluster = cast("KafkaCluster", Told(*looks))
     for _ in looks:
         arena.look_for_ends(cluster)
-    return [each.detail for each in load_milestones(paths.milestones)]
+    return [each.detail for each in load_milestones(arena.paths.milestones)]
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +88,13 @@ def test_a_failed_stop_says_so(tmp_path: Path) -> None:
     failed = Ended(node="n2", incarnation=1, code=1, told=True)
     (end,) = noted(tmp_path, [failed], [failed])
     assert (end["code"], end["told"]) == ("1", "stop")
+
+
+def test_a_worker_that_crashes_is_noted_once(tmp_path: Path) -> None:
+    arena = arena_in(tmp_path)
+    first, second = (Crash(worker=worker, signal="SIGSEGV", said="it") for worker in (0, 1))
+    for crashes in ([], [first], [first, second]):
+        arena.note_crashes(crashes)
+    stones = load_milestones(arena.paths.milestones)
+    assert [each.name for each in stones] == ["worker-ended"] * 2
+    assert stones[1].detail == {"worker": "1", "signal": "SIGSEGV", "said": "it"}

@@ -1,4 +1,5 @@
 import pytest
+from confluent_kafka import KafkaException
 
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Isolation
@@ -11,6 +12,7 @@ from workloads.clients.settings import (
     producer_settings,
     transactional_settings,
 )
+from workloads.final_reads import final_reader
 
 
 @pytest.mark.parametrize(
@@ -238,3 +240,11 @@ def test_the_plan_decides_how_producers_batch_and_the_users_setting_wins() -> No
     own = plan_from({"contents": contents, "client": {"batch.size": "7"}})
     assert producer_settings(own, bootstrap="b", worker=0)["batch.size"] == "7"
     assert "batch.size" not in producer_settings(Plan(), bootstrap="b", worker=0)
+
+
+def test_final_reads_are_not_told_what_javas_clients_are() -> None:
+    told = {"exclude.internal.topics": "true"}
+    java = Plan(client_kind="java", client=told)
+    final_reader(java, "127.0.0.1:1")(0).close()
+    with pytest.raises(KafkaException, match="No such configuration property"):
+        final_reader(Plan(client=told), "127.0.0.1:1")(0)

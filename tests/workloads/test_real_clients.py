@@ -142,6 +142,19 @@ def test_a_broker_that_is_killed_leaves_info_and_new_processes_that_go_on(
         assert ops_of[row["process"] + PLAN.concurrency] > 0
 
 
+def test_a_worker_that_crashes_is_told_and_one_that_is_killed_is_none(
+    one_broker: KafkaCluster, topics: list[CreatedTopic], run_paths: RunPaths
+) -> None:
+    with fleet_at_work(PLAN, topics, one_broker, run_paths) as fleet:
+        assert fleet.crashes() == []
+        for process, signum in zip(processes(fleet), (signal.SIGABRT, signal.SIGKILL), strict=True):
+            os.kill(process.pid, signum)
+            process.wait(10)
+        (crash,) = fleet.crashes()
+        assert (crash.worker, crash.signal) == (0, "SIGABRT")
+        assert len(fleet.died()) == 2
+
+
 def outcome(ended: dict[int, Row], row: Row) -> str | None:
     return ended[row["op_id"]]["outcome"] if row["op_id"] in ended else None
 

@@ -6,7 +6,7 @@ Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFI
 import logging
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, libversion
 
 from results.record.attached_file import security_of_clients
 from results.record.group_ways import CONSUMER, PROTOCOL
@@ -63,11 +63,16 @@ _FETCH: Settings = {
     "fetch.min.bytes": 65_536,
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 100,
-    # How long fetching rests once the queue is full; the default, 1 s, would starve a quick reader.
-    "fetch.queue.backoff.ms": 20,
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 16_384,
 }
+
+_HAS_BACKOFF = 0x02020000
+_QUEUE_BACKOFF: Settings = (
+    # How long fetching rests once the queue is full; the default, 1 s, would starve a quick reader.
+    # Before librdkafka 2.2 it could not be set, and was that second.
+    {"fetch.queue.backoff.ms": 20} if libversion()[1] >= _HAS_BACKOFF else {}
+)
 
 _CLASSIC_SESSION: Settings = {
     # The shortest that brokers take by default: a crashed member must be missed within a run.
@@ -174,6 +179,7 @@ def consumer_settings(
     settings: Settings = {
         **_CONNECTION,
         **_FETCH,
+        **_QUEUE_BACKOFF,
         "bootstrap.servers": bootstrap,
         "client.id": client_id,
         "group.id": f"{plan.prefix or 'logquake-'}{plan.name}",

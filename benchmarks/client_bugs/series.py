@@ -1,0 +1,138 @@
+"""The series: each bug with three clients on a few seeds, and the table that the runs add up to."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from benchmarks.broken_kafka.series import NONE, commit_now, judged_as
+from benchmarks.client_bugs.bugs import BUGS, JAVA, Bug
+from benchmarks.guarded import run
+from benchmarks.night import LOGQUAKE, ROOT
+from benchmarks.night_results import append, load_lines
+from results.record.clock import stopwatch_s, utc_now_text
+from results.record.terms import Validity
+from results.store import Store
+from results.verdict_json import read_verdict
+
+RESULTS = ROOT / "docs" / "night" / "client-bugs.jsonl"
+SEEDS = (1, 2, 3, 4, 5)
+LIMIT_S = 600.0
+
+
+class Line(BaseModel):
+    """What came of a command.
+
+    Attributes:
+        command: Behind `logquake`; a line of the same command and plan replaces an earlier one.
+        plan: A hash of its plan's file.
+        run: Its folder, below the store; empty: there is none.
+        begun_at: On the wall clock, `20261124T104500Z`.
+        took_s: Of wall time.
+        load: The machine's load average over a minute, before it and after it.
+        commit: Of the code; a `+` behind it: with changes.
+        verdict: `valid`, `unknown`, `invalid` or `none`.
+        anomalies: Their names, as a reader should see them.
+        sentence, cause: What the verdict says first, and how its first example came about.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str
+    plan: str
+    run: str
+    begun_at: str
+    took_s: float
+    load: tuple[float, float]
+    commit: str
+    verdict: str = NONE
+    anomalies: tuple[str, ...] = ()
+    sentence: str = ""
+    cause: str = ""
+
+
+Lines = Mapping[str, Line]
+
+
+def last_lines(results: Path = RESULTS) -> Lines:
+    """Return the last line of each command, of its plan as it is."""
+    lines = {each.command: each for each in load_lines(results, TypeAdapter(Line))}
+    return {key: each for key, each in lines.items() if each.plan == hashed(key.split()[1])}
+
+
+@cache
+def hashed(plan: str) -> str:
+    """Return a hash of a plan's file, by its path below the project; empty: it is gone."""
+    path = ROOT / plan
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else ""
+
+
+def commands(bugs: Sequence[Bug] = BUGS) -> Iterator[tuple[str, ...]]:
+    """Yield the runs, seed after seed, each once: bugs of one plan share the Java client's."""
+    steps = [bug.command(client, seed) for seed in SEEDS for bug in bugs
+             for client in (bug.broken, bug.fixed, JAVA)]  # fmt: skip
+    yield from dict.fromkeys(steps)
+
+
+def play(command: tuple[str, ...], store: Path, results: Path) -> Line:
+    """Play and judge a run, and append its line."""
+    store.mkdir(parents=True, exist_ok=True)
+    there = {each.root for each in Store(store).runs()}
+    began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
+    argv = [*LOGQUAKE, *command, "--store", str(store), "--engine", "local"]
+    run(argv, store / f"{at}.log", limit_s=LIMIT_S)
+    new = next((each for each in Store(store).runs() if each.root not in there), None)
+    line = Line(
+        command=" ".join(command), plan=hashed(command[1]),
+        run=str(new.root.relative_to(store)) if new else "",
+        begun_at=at, took_s=round(stopwatch_s() - began_s, 1),
+        load=(round(before, 2), round(os.getloadavg()[0], 2)), commit=commit_now(),
+    )  # fmt: skip
+    if new is not None and read_verdict(new.verdict) is not None:
+        line = line.model_copy(update=judged_as(new))
+    append(results, line)
+    return line
+
+
+def played(bug: Bug, client: str, lines: Lines) -> list[Line]:
+    """Return the lines of a bug's runs with a client."""
+    found = [lines.get(" ".join(bug.command(client, seed))) for seed in SEEDS]
+    return [each for each in found if each is not None]
+
+
+def comes_out(bug: Bug, line: Line) -> bool:
+    """Tell whether a run is called wrong for what the bug does."""
+    return line.verdict == Validity.INVALID and bug.says in line.sentence
+
+
+def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
+    """Return how often each bug came out, by client, as a table in Markdown."""
+    rows = ["| Bug | Anomaly | With it | Mended | Java | Command | The verdict says |",
+            "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for bug in bugs:
+        pull = f"[#{bug.pull}](https://github.com/confluentinc/librdkafka/pull/{bug.pull})"
+        found = [each for each in played(bug, bug.broken, lines) if comes_out(bug, each)]
+        said = (found[0].cause or found[0].sentence) if found else ""
+        names = dict.fromkeys(each.anomalies[0] for each in found if each.anomalies)
+        command = " ".join(("logquake", *bug.command(bug.broken, 0)[:-1], "N"))
+        counts = [_count(bug, client, lines) for client in (bug.broken, bug.fixed, JAVA)]
+        cells = (
+            f"{bug.does} Mended by {pull}.", ", ".join(f"`{name}`" for name in names),
+            f"{bug.broken}: {counts[0]}", f"{bug.fixed}: {counts[1]}", counts[2],
+            f"`{command}`", said,
+        )  # fmt: skip
+        rows.append("| " + " | ".join(each.replace("|", "/").replace("\n", " ") for each in cells)
+                    + " |")  # fmt: skip
+    return "\n".join(rows)
+
+
+def _count(bug: Bug, client: str, lines: Lines) -> str:
+    runs = played(bug, client, lines)
+    found = sum(comes_out(bug, each) for each in runs)
+    if client == bug.broken:
+        return f"{found} of {len(runs)}"
+    others = [each.verdict for each in runs if each.verdict != Validity.VALID]
+    return f"{found} of {len(runs)}" + (f" ({', '.join(others)})" if others else "")

@@ -1,0 +1,91 @@
+"""client-ended: a process of clients crashed.
+
+Definition: a worker's process was ended by a signal that a crash raises: SIGABRT, SIGSEGV, SIGBUS,
+SIGILL, SIGFPE, SIGTRAP, SIGSYS.
+
+Why it proves something: whatever brokers answer, and whatever befalls them, a client has to report
+it. A program that calls a client library, and that the library takes down, has no way to go on. No
+fault of a run hits a worker. So the blame is on the workers' side, never on the brokers'. What
+crashes there is native code: of librdkafka, or of another library that the worker uses. Its last
+words, such as a failed assertion, name the file.
+
+What would not prove it: an end by any other signal (the kernel's OOM killer sends SIGKILL), or with
+an exit code: that keeps the run from a verdict, and says nothing of the client library.
+"""
+
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, seconds, texts_in
+from checkers.group import Group
+from checkers.protocol import Chapter, Checker, Findings, Promise, Scope
+from results.record.milestones import WORKER_ENDED, Milestone
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "client-ended"
+_LIBRARY = "rdkafka"
+
+
+def _crashes(facts: RunFacts) -> list[Milestone]:
+    return [each for each in facts.milestones if each.name == WORKER_ENDED]
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.workers_watched > 0
+
+
+def _check(group: Group) -> Findings:
+    crashes, watched = _crashes(group.facts), group.facts.workers_watched
+    return findings(watched, crashes, lambda crash: _describe(group, crash))
+
+
+def _describe(group: Group, crash: Milestone) -> Anomaly:
+    who = f"worker {crash.detail.get('worker', '')}"
+    how = f"was ended by {crash.detail.get('signal', '')}"
+    said = [line for line in crash.detail.get("said", "").split("\n") if line]
+    last = f"; it said: {said[-1]}" if said else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{who}, a process of {_clients(group.facts)}, {how} (found at"
+        f" {seconds(crash.at_ns)}){last}",
+        evidence={"node": who, "how": how, "seen_ns": crash.at_ns, "said": said},
+    )
+
+
+def _clients(facts: RunFacts) -> str:
+    plan = facts.plan
+    if plan.wants_java:
+        return "Kafka's Java clients"
+    return f"librdkafka {plan.client_version} clients" if plan.client_version else "clients"
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    if _LIBRARY in " ".join(texts_in(found, "said")):
+        return "its last words are librdkafka's own: the client library failed, and no broker did"
+    java = group.facts.plan.wants_java
+    code = "native code in it" if java else "librdkafka, or other native code in it,"
+    return f"a crash raises that signal: {code} failed, and no broker did; its log has no more"
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="process of clients crashed",
+        many="processes of clients crashed",
+        means="Native code in it failed. Clients are to blame, and brokers are not.",
+        promise="A client library reports what goes wrong. It does not take its program down.",
+    ),
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=(),
+    check=_check,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_applies,
+    promise=Promise.CLIENTS,
+    compares="processes of clients",
+    chapter=Chapter.LIVENESS,
+    looks_for="at any time a crash ends a worker (SIGSEGV, SIGABRT …); its last words are in the"
+    " evidence. Who is to blame is a client library, never a broker",
+    waits="clients are watched until they have stopped",
+)
