@@ -155,11 +155,7 @@ class BrokerProcesses:
             self.kill(node)
             return False
         if waiting is not None and self._is_running(broker.process):
-            closed = (
-                "its logs are closed"
-                if waiting.closed
-                else "it has none, or they are not known to be closed"
-            )
+            closed = "its logs are closed" if waiting.closed else "it has no broker"
             log.info("%s waits for a quorum that is gone; %s", called(node), closed)
             self.kill(node)
             if self._ended(node, broker).code in _KILLED:

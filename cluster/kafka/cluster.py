@@ -464,7 +464,8 @@ class KafkaCluster:
         votes = node in self.controllers or self.mode is Mode.COMBINED
         if not votes or not self._plan.is_kafka:
             return self.stop_node(node, timeout_s)
-        voter = Voter(node, quorum, self._layout.disk(node))
+        disk, has_broker = self._layout.disk(node), node in self.nodes
+        voter = Voter(node, quorum, disk, has_broker=has_broker)
         return self._processes.stop(node, timeout_s, voter)
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:

@@ -2,7 +2,8 @@
 
 A controller that stops waits up to 5 s for the others to hear of it (`KafkaRaftClient.shutdown`).
 The last ones of a quorum wait for voters that are gone. One is killed then, but only if it is known
-to do nothing else: its own log says that it has begun to wait, and not that it has ended to.
+to do nothing else: its own log says that it has begun to wait, and not that it has ended to. Its
+broker must have closed all its logs before.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,13 +54,14 @@ class Voter:
         node: Its name.
         quorum: Of which it is one.
         disk: Its files.
+        has_broker: Whether it has a broker, too, which has logs to close before.
 
     Attributes:
         closed: Whether its broker is known to have closed all its logs since.
     """
 
-    def __init__(self, node: str, quorum: Quorum, disk: Disk) -> None:
-        self._quorum, self._disk = quorum, disk
+    def __init__(self, node: str, quorum: Quorum, disk: Disk, *, has_broker: bool) -> None:
+        self._quorum, self._disk, self._has_broker = quorum, disk, has_broker
         self._asked_s = stopwatch_s()
         self._gone_s: float | None = None
         self.closed = False
@@ -67,10 +69,9 @@ class Voter:
         try:
             self._log_bytes = disk.size(_LOG)
             # One of an earlier stop stays until the broker has loaded its logs, and proves nothing.
-            self._may_prove = not _is_there(disk, _CLOSED)
-            self._is_known = True
+            self._can_tell = not has_broker or not _is_there(disk, _CLOSED)
         except (OSError, ClusterError):
-            self._log_bytes, self._may_prove, self._is_known = 0, False, False
+            self._log_bytes, self._can_tell = 0, False
 
     def waits_in_vain(self) -> bool:
         """Tell whether it is known to wait only, for voters that are gone.
@@ -78,7 +79,7 @@ class Voter:
         What cannot be asked is not known. It may be called as often as one likes.
         """
         now_s = stopwatch_s()
-        if not self._is_known or now_s < self._asked_s + _ASKED_EACH_S:
+        if not self._can_tell or now_s < self._asked_s + _ASKED_EACH_S:
             return False
         self._asked_s = now_s
         try:
@@ -93,8 +94,8 @@ class Voter:
         _, begun, since = self._disk.read(_LOG, at=self._log_bytes).rpartition(BEGUN)
         if not begun or any(each in since for each in _OVER):
             return False
-        self.closed = self._may_prove and _is_there(self._disk, _CLOSED)
-        return True
+        self.closed = self._has_broker and _is_there(self._disk, _CLOSED)
+        return self.closed or not self._has_broker
 
 
 def _is_there(disk: Disk, path: str) -> bool:
