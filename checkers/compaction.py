@@ -10,7 +10,7 @@ Both engines take the same steps; only what could not be read comes back from th
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from checkers.ingest import (
 )
 from checkers.layout import GROUP_ROWS, Place, TableFile, write_table
 from checkers.left_out import left_out
-from checkers.ordering import leading_key, ordered
+from checkers.ordering import PLACE, leading_key, ordered
 from checkers.parts import PART_BYTES, node_parts, shortened, writer_parts
 from checkers.stored import identified, topic_ids, units_of, write_notes, write_tables
 from results.record.paths import RunPaths
@@ -272,17 +272,44 @@ def _leave_out(root: Path) -> None:
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of each place in order; at the end those that belong to no place."""
+    """Yield the rows of each place in order; rows that belong to none stand where `ordered` does.
+
+    The latter are few, and are sorted together.
+    """
     places: set[Place | None] = {place for file in files for place in file.row_groups}
-    known = sorted(place for place in places if place is not None)
-    for place in (*known, *({None} & places)):
+    homeless = _homeless(name, files) if None in places else {}
+    known = {_rank(place): place for place in places if place is not None}
+    for rank in sorted({*known, *homeless}):
+        if rank in homeless:
+            yield homeless[rank]
+            continue
+        place = known[rank]
         parts = [file for file in files if place in file.row_groups]
         yield from _in_turn(name, place, parts) or _sorted(name, place, parts)
 
 
-def _in_turn(
-    name: str, place: Place | None, files: Sequence[TableFile]
-) -> Iterator[pa.Table] | None:
+def _homeless(name: str, files: Sequence[TableFile]) -> "dict[_Rank, pa.Table]":
+    """Return the rows whose row groups tell of no place, by what they say of it."""
+    (rows,) = _sorted(name, None, [file for file in files if None in file.row_groups])
+    said = zip(*(rows[each].to_pylist() for each in PLACE), strict=True)
+    found: dict[_Rank, pa.Table] = {}
+    at = 0
+    for rank, same in groupby(map(_rank, said)):
+        count = sum(1 for _ in same)
+        found[rank] = rows.slice(at, count)
+        at += count
+    return found
+
+
+_Rank = tuple[tuple[bool, str | int], ...]
+
+
+def _rank(place: Iterable[str | int | None]) -> _Rank:
+    """Return what sorts places as `ordered` does: what is unknown comes last."""
+    return tuple((each is None, 0 if each is None else each) for each in place)
+
+
+def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
     """Yield the rows of a place part by part, if each part's keys are behind those of another."""
     reaches = [file.reach(place, leading_key(name)) for file in files]
     by_key = sorted(
@@ -295,7 +322,7 @@ def _in_turn(
     return _gathered(name, place, [files[at] for _, at in by_key])
 
 
-def _gathered(name: str, place: Place | None, files: Sequence[TableFile]) -> Iterator[pa.Table]:
+def _gathered(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table]:
     """Yield the rows of files one after the other, in tables that are worth a row group."""
     waiting: list[pa.Table] = []
     for file in files:
