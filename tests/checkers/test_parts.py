@@ -16,7 +16,7 @@ from checkers import compaction
 from checkers.compaction import Step
 from checkers.folder import ingest_notes
 from checkers.ingest import Problem, Tables, Unit, combined, ingest, live_units
-from checkers.layout import write_table
+from checkers.layout import TableFile, write_table
 from checkers.ordering import PLACE, ordered
 from checkers.parts import node_parts, writer_parts
 from checkers.run import judge_runs
@@ -204,7 +204,7 @@ def test_copies_of_a_partition_on_nodes_follow_one_another_unsorted(tmp_path: Pa
     ]
     folder.mkdir(parents=True)
     files = [
-        compaction.TableFile("replica_records", folder / f"{at:06}.replica_records.parquet")
+        TableFile("replica_records", folder / f"{at:06}.replica_records.parquet")
         for at in range(len(tables))
     ]
     for file, table in zip(files, tables, strict=True):
@@ -233,7 +233,7 @@ def test_the_shares_of_a_nodes_replicas_have_what_the_node_has(count: int, snaps
 
 def test_rows_without_a_place_stand_where_they_do_in_a_table_of_one_step(tmp_path: Path) -> None:
     """Whether their topic has no id, or they have no partition, and whoever wrote them."""
-    rows = [
+    rows: list[list[tuple[str | int | None, ...]]] = [
         [("a", "i", None, 1), ("b", "i", None, 1), ("b", None, 0, 3), (None, "i", 0, 1)],
         [("a", "i", None, 2), ("b", "i", None, 2), ("b", "i", 0, 2), ("a", None, 1, 1)],
         [("a", "i", 7, 5), ("b", None, 0, 2), ("c", "i", 0, 0), ("b", "i", None, 1)],
