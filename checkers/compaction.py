@@ -10,7 +10,7 @@ Both engines take the same steps; only what could not be read comes back from th
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from checkers.ingest import (
     ASSIGNS,
     TOUCHES,
     BrokenStream,
+    NodeLooker,
     NodeReader,
     Part,
     Problem,
@@ -28,14 +29,15 @@ from checkers.ingest import (
     ingest,
     with_run,
 )
-from checkers.layout import GROUP_ROWS, Place, TableFile, write_table
+from checkers.layout import GROUP_ROWS, Place, Reach, TableFile, write_table
 from checkers.left_out import left_out
-from checkers.ordering import leading_key, ordered
+from checkers.ordering import PLACE, ordered, sort_keys
 from checkers.parts import PART_BYTES, node_parts, shortened, writer_parts
 from checkers.stored import identified, topic_ids, units_of, write_notes, write_tables
 from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, stream_bytes
 from results.record.tables import LIVE, TABLES
+from results.record.whole import written_whole
 
 SMALL_BYTES = 64 << 20
 """A run whose streams and logs are smaller is one step."""
@@ -180,15 +182,21 @@ _ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls"
 """The biggest tables first."""
 
 
-def take(step: Step, read_node: NodeReader) -> Found:
-    """Take a step."""
+def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
+    """Take a step.
+
+    Args:
+        step: Which.
+        read_node: Reads a node's files.
+        look: Tells what replicas it has.
+    """
     if step.table:
         _put_together(step.root, step.table)
         return Found()
     if step.unit is not None:
         if step.unit.part is not None:
             return Found(problems=_write_part(step, step.unit, read_node))
-        return _looked_at(step.unit)
+        return _looked_at(step.unit, look)
     paths = RunPaths(step.root)
     read = [ingest(unit, read_node) for unit in units_of(paths)]
     problems = [problem for _, found in read for problem in found]
@@ -201,7 +209,14 @@ def _bytes(paths: RunPaths) -> int:
     kept = (paths.nodes, paths.snapshots)
     logs = [file for folder in kept for file in folder.rglob("*.log")]
     streams = [_stream_bytes(path) for path in paths.live.glob(f"*{STREAM_SUFFIX}")]
-    return sum(streams) + sum(file.stat().st_size for file in logs)
+    return sum(streams) + sum(map(_file_bytes, logs))
+
+
+def _file_bytes(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def _stream_bytes(path: Path) -> int:
@@ -211,13 +226,11 @@ def _stream_bytes(path: Path) -> int:
         return 0  # That it cannot be read is told by who reads it.
 
 
-def _looked_at(unit: Unit) -> Found:
+def _looked_at(unit: Unit, look: NodeLooker) -> Found:
     if not unit.snapshot:
         parts, broken = writer_parts(unit, PART_BYTES)
         return Found(parts=parts, problems=broken)
-    replicas = [folder for folder in unit.folder.glob("data/*-*") if folder.is_dir()]
-    sizes = [sum(file.stat().st_size for file in each.glob("*.log")) for each in replicas]
-    return Found(parts=node_parts(unit, sizes, PART_BYTES))
+    return Found(parts=node_parts(unit, look(unit), PART_BYTES))
 
 
 def _parts(root: Path) -> Path:
@@ -239,7 +252,8 @@ def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> list[Problem]:
         left.unlink()
     for name in (ASSIGNS, TOUCHES):
         if name in tables:
-            pq.write_table(tables.pop(name), folder / f"{stem}.{name}.parquet")
+            with written_whole(folder / f"{stem}.{name}.parquet") as file:
+                pq.write_table(tables.pop(name), file)
     for name in list(tables):
         table = ordered(name, identified(name, tables.pop(name), ids))
         if table.num_rows:
@@ -272,30 +286,63 @@ def _leave_out(root: Path) -> None:
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of each place in order; at the end those that belong to no place."""
+    """Yield the rows of each place in order; rows that belong to none stand where `ordered` does.
+
+    The latter are few, and are sorted together.
+    """
     places: set[Place | None] = {place for file in files for place in file.row_groups}
-    known = sorted(place for place in places if place is not None)
-    for place in (*known, *({None} & places)):
+    homeless = _homeless(name, files) if None in places else {}
+    known = {_rank(place): place for place in places if place is not None}
+    for rank in sorted({*known, *homeless}):
+        if rank in homeless:
+            yield homeless[rank]
+            continue
+        place = known[rank]
         parts = [file for file in files if place in file.row_groups]
         yield from _in_turn(name, place, parts) or _sorted(name, place, parts)
 
 
-def _in_turn(
-    name: str, place: Place | None, files: Sequence[TableFile]
-) -> Iterator[pa.Table] | None:
+def _homeless(name: str, files: Sequence[TableFile]) -> "dict[_Rank, pa.Table]":
+    """Return the rows whose row groups tell of no place, by what they say of it."""
+    (rows,) = _sorted(name, None, [file for file in files if None in file.row_groups])
+    said = zip(*(rows[each].to_pylist() for each in PLACE), strict=True)
+    found: dict[_Rank, pa.Table] = {}
+    at = 0
+    for rank, same in groupby(map(_rank, said)):
+        count = sum(1 for _ in same)
+        found[rank] = rows.slice(at, count)
+        at += count
+    return found
+
+
+_Rank = tuple[tuple[bool, str | int], ...]
+
+
+def _rank(place: Iterable[str | int | None]) -> _Rank:
+    """Return what sorts places as `ordered` does: what is unknown comes last."""
+    return tuple((each is None, 0 if each is None else each) for each in place)
+
+
+def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
     """Yield the rows of a place part by part, if each part's keys are behind those of another."""
-    reaches = [file.reach(place, leading_key(name)) for file in files]
+    reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),
     )
     if len(by_key) < len(files) or any(
-        earlier[0][1] >= later[0][0] for earlier, later in pairwise(by_key)
+        not _is_behind(later[0], earlier[0]) for earlier, later in pairwise(by_key)
     ):
         return None
     return _gathered(name, place, [files[at] for _, at in by_key])
 
 
-def _gathered(name: str, place: Place | None, files: Sequence[TableFile]) -> Iterator[pa.Table]:
+def _is_behind(later: Reach, earlier: Reach) -> bool:
+    """Tell whether the keys of a part are greater than another's, as far as both are known."""
+    known = min(len(later[0]), len(earlier[1]))
+    return later[0][:known] > earlier[1][:known]
+
+
+def _gathered(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table]:
     """Yield the rows of files one after the other, in tables that are worth a row group."""
     waiting: list[pa.Table] = []
     for file in files:

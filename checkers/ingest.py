@@ -91,6 +91,7 @@ class Part:
         parts: How many there are.
         ops: The least and the greatest op id.
         spans: `Span.at` of what holds its rows, by the stream's name.
+        folders: Names of the folders of its replicas.
         bytes: About how many these have.
     """
 
@@ -99,6 +100,7 @@ class Part:
     bytes: int = 0
     ops: tuple[int, int] = (0, 0)
     spans: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,8 @@ class Unit:
 Tables = dict[str, pa.Table]
 NodeReader = Callable[[Unit, list[Problem]], Iterable[tuple[str, pa.RecordBatch]]]
 """Reads a node's files; yields batches of tables without `run_id`, and notes problems."""
+NodeLooker = Callable[[Unit], Mapping[str, int]]
+"""Tells how many bytes each replica of a node has that is read, by the name of its folder."""
 
 
 def live_units(run_id: str, live: Path) -> list[Unit]:

@@ -28,6 +28,8 @@ from results.record.whole import written_whole
 
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
+Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
+"""The least and the greatest keys of rows, as far as they are known: their first columns."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 GROUP_ROWS = 1 << 20
@@ -160,23 +162,45 @@ class TableFile:
         told = [(group.column(at).statistics, group.num_rows) for group in groups]
         return any(not each or each.null_count != rows for each, rows in told)
 
-    def reach(self, place: Place | None, name: str) -> tuple[int, int] | None:
-        """Return the least and the greatest number of a column at a place.
+    def reach(self, place: Place, names: Iterable[str]) -> Reach | None:
+        """Return the least and the greatest keys that rows of a place may have.
 
-        None: its row groups do not tell, or it has none, or other things than numbers.
+        Args:
+            place: Which.
+            names: The columns of the key. Those behind the first one that varies are left out, and
+                those from the first one on of which its row groups do not tell.
+
+        Returns:
+            None: its row groups do not tell of the first one, or it has none.
         """
-        if not pa.types.is_integer(TABLES[self.name].field(name).type):
-            return None
+        low: list[str | int] = []
+        high: list[str | int] = []
+        for name in names:
+            ends = self._ends(place, name)
+            if not ends:
+                break
+            low.append(min(ends))
+            high.append(max(ends))
+            if low[-1] != high[-1]:
+                break
+        return (tuple(low), tuple(high)) if low else None
+
+    def _ends(self, place: Place, name: str) -> list[Any]:
+        """Return what the row groups of a place say of a column; nothing if one does not tell."""
+        kind = TABLES[self.name].field(name).type
+        read = int if pa.types.is_integer(kind) else str
         metadata = self._file.metadata
+        if name not in metadata.schema.names or not (read is int or pa.types.is_string(kind)):
+            return []
         at = metadata.schema.names.index(name)
-        ends: list[int] = []
+        ends: list[Any] = []
         for number, of in enumerate(self.row_groups):
             if of == place:
                 told = metadata.row_group(number).column(at).statistics
                 if told is None or not told.has_min_max or told.null_count:
-                    return None
-                ends += [int(str(told.min)), int(str(told.max))]
-        return (min(ends), max(ends)) if ends else None
+                    return []
+                ends += [read(str(told.min)), read(str(told.max))]
+        return ends
 
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:

@@ -4,7 +4,7 @@ Rows that come in their order, as stored records do, are not sorted again: looki
 of sorting.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,9 @@ def _numbered(places: _Keys) -> _Keys:
     return [number.astype(np.int16)] if places else []
 
 
-def leading_key(name: str) -> str:
-    """Return the column that orders the rows of a place in a table before all others."""
-    return _KEYS[name][0]
+def sort_keys(name: str) -> Sequence[str]:
+    """Return the columns that order the rows of a place in a table, the first one before others."""
+    return _KEYS[name]
 
 
 def in_order(keys: Iterable[npt.NDArray[Any]]) -> bool:

@@ -25,20 +25,29 @@ _TOGETHER = frozenset({"faults"})
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def node_parts(unit: Unit, replicas: Sequence[int], part_bytes: int) -> list[Unit]:
-    """Return the parts of a node's files.
+def node_parts(unit: Unit, replicas: Mapping[str, int], part_bytes: int) -> list[Unit]:
+    """Return the parts of a node's files: replicas until they have enough bytes.
 
     Args:
         unit: The node.
-        replicas: How many bytes the segments of each replica have.
-        part_bytes: About so many a part shall have.
+        replicas: How many bytes the segments of each replica have, by the name of its folder.
+        part_bytes: About so many a part shall have; a replica is never divided.
     """
-    total = sum(replicas)
-    count = max(1, min(len(replicas), -(-total // part_bytes)))
+    shares: list[list[str]] = [[]]
+    filled = 0
+    for folder, size in sorted(replicas.items()):
+        if shares[-1] and filled + size > part_bytes:
+            shares.append([])
+            filled = 0
+        shares[-1].append(folder)
+        filled += size
     return [
-        replace(unit, part=Part(number=at, parts=count, bytes=total // count))
-        for at in range(count)
-    ]
+        replace(unit, part=Part(
+            number=at, parts=len(shares), folders=tuple(share),
+            bytes=sum(replicas[each] for each in share),
+        ))
+        for at, share in enumerate(shares)
+    ]  # fmt: skip
 
 
 def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenStream]]:
@@ -75,7 +84,7 @@ def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenSt
         replace(unit, part=Part(
             number=at, parts=len(ops), ops=each,
             spans={name: share[at] for name, share in shares.items() if share[at]},
-            bytes=total // len(ops),
+            bytes=sum(streams[name].bytes_at(share[at]) for name, share in shares.items()),
         ))
         for at, each in enumerate(ops)
     ], broken  # fmt: skip
@@ -88,6 +97,10 @@ class _Stream:
         rows = [(each.at, each.size, each.low, each.high) for each in known]
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         self.at, self.sizes, self.low, self.high = columns
+
+    def bytes_at(self, places: Sequence[int]) -> int:
+        """Return how many bytes the spans at some places have."""
+        return int(self.sizes[np.isin(self.at, places)].sum())
 
     def by_ops(self, ops: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
         """Return the places of the spans that hold, or may hold, each of some ranges of ops."""

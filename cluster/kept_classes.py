@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,8 @@ from cluster.protocol import ClusterError
 START_S = 60
 TRIES = 3
 """So often a program that did not come to its end is tried: that may have been by chance."""
-_SCRATCH = "making-"
+OLD_S = 30 * 24 * 3600
+"""A file that was not used for so long goes when another one of its program is made."""
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -87,7 +88,9 @@ def is_settled(archive: Path) -> bool:
 
 @cache
 def is_whole(archive: Path) -> bool:
-    """Tell whether a file of classes is what was noted of it."""
+    """Tell whether a file of classes is what was noted of it; it counts as used now."""
+    with suppress(OSError):
+        os.utime(archive)
     noted = noted_of(archive)
     return bool(noted) and noted == checksum(archive)
 
@@ -100,36 +103,69 @@ def checksum(archive: Path) -> dict[str, str]:
 
 
 def keep(archive: Path, make: Callable[[Path], None], starts: Callable[[Path], bool]) -> None:
-    """Have a file of classes made, and note what came of it. The cache is locked meanwhile.
+    """Have a file of classes made, and note what came of it. Its lock is held meanwhile.
 
     Args:
         archive: Where it shall lie.
         make: Has a Java write it to a path in a folder of its own, which goes afterwards. It raises
-            `NotThisTimeError`, or a time-out, if another try may do; `ClusterError` if none does.
+            `NotThisTimeError`, a time-out, or an error of the disk, if another try may do;
+            `ClusterError` if none does.
         starts: Tells whether a Java starts with it: it must not hinder any.
     """
     with suppress(OSError):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        for left in archive.parent.glob(f"{_SCRATCH}*"):  # By who was killed, and held the lock.
+        for left in archive.parent.glob(f"{_scratch_of(archive)}*"):  # By who was killed.
             shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(
-            dir=archive.parent, prefix=_SCRATCH, ignore_cleanup_errors=True
-        ) as scratch:
-            made = Path(scratch) / archive.name
-            try:
-                make(made)
-                noted = checksum(made) if starts(made) else {}
-            except (NotThisTimeError, TimeoutError, subprocess.TimeoutExpired):
-                tries = int((noted_of(archive) or {}).get("tries", 0)) + 1
-                noted = {"tries": f"{tries}"}
-            except ClusterError:
-                noted = {}
-            if "sha256" in noted:
-                made.replace(archive)
-            draft = Path(scratch) / "noted"
+        try:
+            noted = _made(archive, make, starts)
+        except (NotThisTimeError, OSError, subprocess.TimeoutExpired):
+            tries = int((noted_of(archive) or {}).get("tries", 0)) + 1
+            noted = {"tries": f"{tries}"}
+        except ClusterError:
+            noted = {}
+        with _scratch(archive) as scratch:
+            draft = scratch / "noted"
             draft.write_text(json.dumps(noted), encoding="utf-8")
             draft.replace(archive.with_suffix(".json"))
+        if "sha256" in noted:
+            _remove_old(archive)
     is_whole.cache_clear()
+
+
+def _made(
+    archive: Path, make: Callable[[Path], None], starts: Callable[[Path], bool]
+) -> dict[str, str]:
+    """Have a file of classes made, and return what is noted of it."""
+    with _scratch(archive) as scratch:
+        made = scratch / archive.name
+        make(made)
+        noted = checksum(made) if starts(made) else {}
+        if noted:
+            made.replace(archive)
+        return noted
+
+
+def _scratch_of(archive: Path) -> str:
+    """Return how folders are called in which a file is made: its own, as each has its own lock."""
+    return f"making-{archive.stem}-"
+
+
+@contextmanager
+def _scratch(archive: Path) -> Iterator[Path]:
+    with TemporaryDirectory(
+        dir=archive.parent, prefix=_scratch_of(archive), ignore_cleanup_errors=True
+    ) as scratch:
+        yield Path(scratch)
+
+
+def _remove_old(archive: Path) -> None:
+    """Remove files of the same program's earlier updates that nobody has used for long."""
+    name, _, _ = archive.stem.rpartition("-")
+    since = archive.stat().st_mtime - OLD_S
+    for other in archive.parent.glob(f"{name}-*.jsa"):
+        if other != archive and other.stat().st_mtime < since:
+            other.unlink()
+            other.with_suffix(".json").unlink(missing_ok=True)
 
 
 def starts_with(program: Path, flags: Iterable[str]) -> bool:

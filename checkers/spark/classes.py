@@ -4,6 +4,7 @@ The first session that ends in order leaves them: its Java takes some ten second
 """
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,8 @@ from cluster.kept_classes import (
 )
 from cluster.protocol import UserError
 
+_LEFT = "classes.jsa"
+
 
 @contextmanager
 def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
@@ -34,25 +37,41 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
         scratch: The session's folder.
 
     Yields:
-        Flags for it. It has ended when this is left, in order if nothing is raised.
+        Flags for it. It has ended when this is left; what it left counts unless `drop_classes` was
+        called, or something is raised.
     """
     with ExitStack() as held:
         try:
             archive = archive_at(f"spark-{pyspark.__version__}", java, _jars())
-            free = not is_settled(archive) and held.enter_context(
-                locked_if_free(archive.parent / "spark.lock")
+            free = (
+                _can_be_named(archive)
+                and not is_settled(archive)
+                and held.enter_context(locked_if_free(archive.parent / "spark.lock"))
             )
         except (UserError, OSError):  # There is no cache.
+            yield ()
+            return
+        if not _can_be_named(archive):
             yield ()
             return
         if not free:
             yield flags_of(archive) if is_whole(archive) else ()
             return
-        left = scratch / "classes.jsa"
+        left = scratch / _LEFT
         yield keeping_flags(left)
         keep(
             archive, lambda made: _take(left, made), lambda made: starts_with(java, flags_of(made))
         )
+
+
+def drop_classes(scratch: Path) -> None:
+    """Remove what a Java left that did not end in order."""
+    (scratch / _LEFT).unlink(missing_ok=True)
+
+
+def _can_be_named(archive: Path) -> bool:
+    """Tell whether Spark, which cuts options at blanks, and Java take a path for one."""
+    return shlex.quote(str(archive)) == str(archive) and os.pathsep not in str(archive)
 
 
 def _take(left: Path, made: Path) -> None:

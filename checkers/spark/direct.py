@@ -20,7 +20,7 @@ from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError, Place
-from checkers.spark.nodes import read_node
+from checkers.spark.nodes import read_node, replica_bytes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,7 +129,7 @@ def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -
 def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
     """Take the steps of a task."""
     for step in steps:
-        yield step, take(step, read_node)
+        yield step, take(step, read_node, replica_bytes)
         pa.default_memory_pool().release_unused()
 
 

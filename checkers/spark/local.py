@@ -10,7 +10,7 @@ from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError
-from checkers.spark.nodes import read_node
+from checkers.spark.nodes import read_node, replica_bytes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,7 +31,9 @@ class LocalEngine:
 
     def compact(self, roots: Sequence[Path]) -> None:
         """Work out the tables of runs, step by step."""
-        compact(roots, lambda steps: ((step, take(step, read_node)) for step in steps))
+        compact(
+            roots, lambda steps: ((step, take(step, read_node, replica_bytes)) for step in steps)
+        )
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
         """Do a piece of work for each share, one after the other."""

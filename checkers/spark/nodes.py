@@ -31,7 +31,15 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
     read = replica.read_step if unit.of_step else replica.read_node
     try:
         part = unit.part
-        share = replica.Share(part.number, part.parts) if part else replica.ALL
+        share = (
+            replica.Share(
+                frozenset(part.folders),
+                is_first=part.number == 0,
+                is_last=part.number == part.parts - 1,
+            )
+            if part
+            else replica.ALL
+        )
         rows = read(
             unit.folder, node=unit.name, snapshot=unit.snapshot, problems=damage, share=share
         )
@@ -41,6 +49,11 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
     where = f"{unit.snapshot}: " if unit.of_step else ""
     hurt = [each for each in damage if _sight_of(PurePath(each.path)) in unit.sees]
     problems += [Problem(unit=unit.label, sentence=f"{where}{each}") for each in hurt]
+
+
+def replica_bytes(unit: Unit) -> dict[str, int]:
+    """Return how many bytes the segments of each of a node's replicas have, by its folder."""
+    return replica.replica_bytes(unit.folder)
 
 
 def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,7 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
-from checkers.spark.classes import kept_classes
+from checkers.spark.classes import drop_classes, kept_classes
 from checkers.spark.shipping import NEEDED, archive, missing
 from results.record.clock import wait_until
 
@@ -97,8 +98,8 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
                 _ship(session.sparkContext, chosen, Path(scratch))
             yield session
         finally:
-            if session is not None:
-                _stop(session)
+            if session is not None and not _stop(session):
+                drop_classes(Path(scratch))
             sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
             root.removeFilter(_no_ctrl_c)
 
@@ -281,16 +282,22 @@ def _loopback(master: str) -> bool:
     return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession) -> bool:
+    """Stop a session; return whether its Java ended in order."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - stop() leaves the JVM
     session.stop()
-    if gateway is not None:
-        _end(gateway)
+    return gateway is not None and _end(gateway)
 
 
-def _end(gateway: JavaGateway) -> None:
+def _end(gateway: JavaGateway) -> bool:
+    """End a Java, by force if need be; return whether it ended in order."""
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()
-    process.wait(timeout=_END_S)
+    try:
+        code = process.wait(timeout=_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that the next one starts
+    return not code

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ from cluster.files.checkpoints import (
     properties,
     quorum_state,
 )
-from cluster.files.damage import Problem
+from cluster.files.damage import DamagedFileError, Problem
 from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.files.logs import LoggedLeadership, LoggedTruncation, log_events
 from cluster.files.metadata import (
@@ -55,43 +54,36 @@ from results.record.terms import CLEAN_SHUTDOWN
 
 MAX_LOG_BYTES = 256 << 20
 """Of one of a node's own logs, whose lines lie in memory together."""
-T = TypeVar("T")
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Some of a node's replicas that follow one another.
+    """Some of a node's replicas, and maybe what else is read of it.
 
     Attributes:
-        number: Of the share, from 0.
-        shares: How many there are.
+        folders: Names of the replicas' folders; None: all.
+        is_first: Whether the metadata log is told of with them.
+        is_last: Whether the rest is.
     """
 
-    number: int = 0
-    shares: int = 1
+    folders: frozenset[str] | None = None
+    is_first: bool = True
+    is_last: bool = True
 
-    @property
-    def is_first(self) -> bool:
-        """Whether none comes before it."""
-        return self.number == 0
-
-    @property
-    def is_last(self) -> bool:
-        """Whether none comes after it."""
-        return self.number == self.shares - 1
-
-    def of(self, all_of_them: Sequence[T]) -> Sequence[T]:
-        """Return its own of some things."""
-        start, end = (len(all_of_them) * at // self.shares for at in (self.number, self.number + 1))
-        return all_of_them[start:end]
+    def has(self, folder: Path) -> bool:
+        """Tell whether the replica of a folder is one of them."""
+        return self.folders is None or folder.name in self.folders
 
 
 ALL = Share()
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>[0-9]+)$")
 _SNAPSHOT = re.compile(r"^(?P<offset>[0-9]{20})-[0-9]{10}\.checkpoint$")
 _INTERNAL = "__"
+_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
+           MemoryError, NotImplementedError, DamagedFileError)  # fmt: skip
+"""What reading hostile bytes raises."""
 _STATE_CHANGE_LOG = "state-change"
 
 
@@ -116,7 +108,7 @@ def read_node(
         problems: Gets what could not be read, as the iteration comes to it.
         topic_ids: The ids of topics by name, for those of whose ids no file of the node tells.
         share: Which replicas are read; with the first ones the metadata log, with the last ones
-            the rest.
+            the rest, as it says.
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems)
     if not files.data.is_dir():
@@ -160,6 +152,24 @@ def read_step(
     yield from _replicas(files, {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {})}, share)
 
 
+def replica_bytes(node_dir: Path) -> dict[str, int]:
+    """Return how many bytes the segments of each replica have that is read, by its folder's name.
+
+    What cannot be seen counts as nothing.
+    """
+    return {
+        folder.name: sum(map(_bytes, _segments(folder)))
+        for folder, _, _ in _partition_folders(node_dir / "data")
+    }
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
 def clean_shutdown(data_dir: Path) -> bool:
     """Tell whether a broker stopped by itself: it leaves `CLEAN_SHUTDOWN` in `data_dir`."""
     return (data_dir / CLEAN_SHUTDOWN).exists()
@@ -196,36 +206,50 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> I
     high_watermarks = files.offsets("replication-offset-checkpoint")
     log_starts = files.offsets("log-start-offset-checkpoint")
     ids_may_lack = files.by_zookeeper
-    for folder, topic, partition in share.of(list(_partition_folders(files.data))):
-        topic_id = files.parsed(
-            folder / "partition.metadata", partition_topic_id, may_be_missing=ids_may_lack
-        )
-        replica = Replica(
-            topic=topic,
-            topic_id=topic_id or topic_ids.get(topic),
-            partition=partition,
-            node=files.node,
-            snapshot=files.snapshot,
-        )
-        segments = _segments(folder)
-        log_end, has_epochs = _base_offset(segments[-1]) if segments else 0, False
-        for path in segments:
-            segment = files.segment(path)
-            if segment.batches:
-                log_end = segment.batches[-1].end_offset
-                has_epochs |= any(batch.leader_epoch >= 0 for batch in segment.batches)
-            yield from _records(files, path, segment, replica)
-        first = _base_offset(segments[0]) if segments else 0
-        state = ReplicaState(
-            replica=replica,
-            log_start_offset=max(first, log_starts.get((topic, partition), 0)),
-            log_end_offset=log_end,
-            high_watermark=high_watermarks.get((topic, partition)),
-            epochs=_epochs(files, folder, has_epochs=has_epochs),
-        )
-        yield "replica_states", replica_states([state])
-        if topic == METADATA_TOPIC:
-            yield from _quorum(files, folder, log_end)
+    for folder, topic, partition in _partition_folders(files.data):
+        if not share.has(folder):
+            continue
+        try:
+            topic_id = files.parsed(
+                folder / "partition.metadata", partition_topic_id, may_be_missing=ids_may_lack
+            )
+            replica = Replica(
+                topic=topic,
+                topic_id=topic_id or topic_ids.get(topic),
+                partition=partition,
+                node=files.node,
+                snapshot=files.snapshot,
+            )
+            place = topic, partition
+            bounds = high_watermarks.get(place), log_starts.get(place, 0)
+            yield from _replica(files, folder, replica, bounds)
+        except _BROKEN as broken:
+            files.note(folder, f"the replica cannot be read: {broken}")
+
+
+def _replica(
+    files: NodeFiles, folder: Path, replica: Replica, bounds: tuple[int | None, int]
+) -> Iterator[Rows]:
+    """Read a replica of which checkpoints tell the high watermark, and where its log starts."""
+    segments = _segments(folder)
+    log_end, has_epochs = _base_offset(segments[-1]) if segments else 0, False
+    for path in segments:
+        segment = files.segment(path)
+        if segment.batches:
+            log_end = segment.batches[-1].end_offset
+            has_epochs |= any(batch.leader_epoch >= 0 for batch in segment.batches)
+        yield from _records(files, path, segment, replica)
+    first = _base_offset(segments[0]) if segments else 0
+    state = ReplicaState(
+        replica=replica,
+        log_start_offset=max(first, bounds[1]),
+        log_end_offset=log_end,
+        high_watermark=bounds[0],
+        epochs=_epochs(files, folder, has_epochs=has_epochs),
+    )
+    yield "replica_states", replica_states([state])
+    if replica.topic == METADATA_TOPIC:
+        yield from _quorum(files, folder, log_end)
 
 
 def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from cluster.nodes import called
 from cluster.protocol import ClusterError, Command, Ended, Hosts, ProcessId
@@ -20,6 +21,8 @@ BY_SIGTERM = 128 + signal.SIGTERM
 """With this code a JVM ends that was told to stop, and others that catch the signal."""
 _IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
 """How who was told to stop ends; None: nobody knows."""
+_KILLED = frozenset({128 + signal.SIGKILL, -signal.SIGKILL, None})
+"""How who was killed ends: any other code is of one that ended by itself just before."""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
 """A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
@@ -34,6 +37,19 @@ class _Broker:
     paused: bool = False
     ended_by_us: bool = False
     ended_well: bool = False
+
+
+class Waiting(Protocol):
+    """What is known of a process that was told to stop.
+
+    Attributes:
+        closed: Whether it is known to have closed its logs, once `waits_in_vain` was true.
+    """
+
+    closed: bool
+
+    def waits_in_vain(self) -> bool:
+        """Tell whether it is known to wait only, for what will not come; raise nothing."""
 
 
 class BrokerProcesses:
@@ -106,23 +122,22 @@ class BrokerProcesses:
         broker = self._brokers.get(node)
         return broker is not None and not broker.paused and not broker.ended_by_us
 
-    def stop(self, node: str, timeout_s: float, is_done: Callable[[], bool] | None = None) -> bool:
+    def stop(self, node: str, timeout_s: float, waiting: Waiting | None = None) -> bool:
         """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
 
         Args:
             node: Whose it is.
             timeout_s: The limit.
-            is_done: Tells that it has closed its files, and waits for what will not come: then it
-                is killed at once.
+            waiting: Tells that it only waits, for what will not come: then it is killed.
 
         Returns:
-            True if it ended by itself after SIGTERM, or was done; False if it had to be killed, or
-            was gone.
+            True if it ended by itself after SIGTERM, or was killed as it only waited and had closed
+            its logs; False if it had to be killed otherwise, or was gone.
         """
         with self._one_turn if self._played_by else nullcontext():
-            return self._stopped(self._player(node), timeout_s, is_done)
+            return self._stopped(self._player(node), timeout_s, waiting)
 
-    def _stopped(self, node: str, timeout_s: float, is_done: Callable[[], bool] | None) -> bool:
+    def _stopped(self, node: str, timeout_s: float, waiting: Waiting | None) -> bool:
         broker = self._brokers.get(node)
         if broker is None or not self._is_running(broker.process):
             if broker is not None and self._played_by and broker.ended_well:
@@ -133,16 +148,19 @@ class BrokerProcesses:
         self._hosts.send_signal(broker.process, signal.SIGTERM)
         self.resume(node)
         try:
-            self._wait_gone(broker.process, timeout_s, is_done)
+            in_vain = waiting.waits_in_vain if waiting else None
+            self._wait_gone(broker.process, timeout_s, in_vain)
         except WaitTimeoutError:
             log.warning("%s did not stop within %g s and is killed", called(node), timeout_s)
             self.kill(node)
             return False
-        if self._is_running(broker.process):
-            log.info("%s has closed its files, and waits for a quorum that is gone", called(node))
+        if waiting is not None and self._is_running(broker.process):
+            closed = "its logs are closed" if waiting.closed else "it has no broker"
+            log.info("%s waits for a quorum that is gone; %s", called(node), closed)
             self.kill(node)
-            broker.ended_well = True
-            return True
+            if self._ended(node, broker).code in _KILLED:
+                broker.ended_well = waiting.closed
+                return waiting.closed
         log.info("%s stopped by itself", called(node))
         broker.ended_well = True
         if self._in_order:

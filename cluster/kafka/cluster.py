@@ -1,6 +1,6 @@
 """A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,12 @@ from cluster.kafka.observer import Observer
 from cluster.kafka.programs import Programs
 from cluster.kafka.questions import Place
 from cluster.kafka.stacks import printed_stacks
+from cluster.kafka.stopping import Quorum, Voter
 from cluster.kafka.topics import make_topic, make_topics
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
-from cluster.logs import DATA, KafkaLogs
+from cluster.logs import KafkaLogs
 from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
@@ -40,7 +41,7 @@ from results.record.declared import Sight
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start
-from results.record.terms import CLEAN_SHUTDOWN, Mode
+from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
@@ -168,20 +169,22 @@ class KafkaCluster:
           files, for which its controller waits. Told one after another, the last one may wait for
           a quorum that is gone, and is killed. On a machine that is too busy that can still be.
 
-        Kafka's last controller waits 5 s for the others to hear that it resigns
-        (`KafkaRaftClient.shutdown`), but they are gone. So it is killed once its files are closed.
+        The last ones of a quorum would wait 5 s for voters that are gone; see `stopping`.
 
         Args:
             timeout_s: The limit of each node, after which it is killed.
 
         Returns:
-            Of each node whether it ended by itself.
+            Of each node whether it ended by itself, or had closed its broker's logs when it was
+            killed as it waited for a quorum that is gone.
         """
         view = self._admin.view() if self.mode is Mode.ZOOKEEPER else None
         last = [node for node in self.nodes if view and node == view.controller]
         first = [node for node in self.nodes if node not in last]
-        ended = self._stop_brokers([first, last], timeout_s)
-        stops = [partial(self._stop_for_good, node, timeout_s) for node in self.controllers]
+        quorum = Quorum(self.controllers or self.nodes, self._processes.runs)
+        stop = partial(self._stop_for_good, timeout_s=timeout_s, quorum=quorum)
+        ended = self._stop_brokers([first, last], stop)
+        stops = [partial(stop, node) for node in self.controllers]
         ended |= dict(zip(self.controllers, all_of(stops, "stop"), strict=True))
         self.close()
         if self.mode is Mode.ZOOKEEPER:
@@ -441,32 +444,29 @@ class KafkaCluster:
         except WaitTimeoutError as late:
             raise ClusterError(f"{late}: it would refuse a new one") from late
 
-    def _stop_brokers(self, order: Sequence[Sequence[str]], timeout_s: float) -> dict[str, bool]:
+    def _stop_brokers(
+        self, order: Sequence[Sequence[str]], stop: Callable[[str], bool]
+    ) -> dict[str, bool]:
         """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
         tasks: dict[str, Task[bool]] = {}
         try:
             for group in order:
                 if tasks and group:
                     self._wait_unlisted(list(tasks))
-                stops = {node: partial(self._stop_for_good, node, timeout_s) for node in group}
-                tasks |= {node: start(stop, "stop", awaited=True) for node, stop in stops.items()}
+                stops = {node: partial(stop, node) for node in group}
+                tasks |= {node: start(each, "stop", awaited=True) for node, each in stops.items()}
         finally:  # Nobody tidies up under brokers that others are still told to stop.
             for task in tasks.values():
                 task.join()
         return {node: task.result() for node, task in tasks.items()}
 
-    def _stop_for_good(self, node: str, timeout_s: float) -> bool:
-        votes = self._plan.is_kafka and self.mode is not Mode.ZOOKEEPER
-        is_done = partial(self._waits_in_vain, node) if votes else None
-        return self._processes.stop(node, timeout_s, is_done)
-
-    def _waits_in_vain(self, node: str) -> bool:
-        """Tell whether a controller's quorum is gone, and its broker has closed all its logs."""
-        voters = self.controllers or self.nodes
-        if sum(self._processes.runs(each) for each in voters) * 2 > len(voters):
-            return False
-        disk = self._layout.disk(node)
-        return node in self.controllers or bool(list(disk.files(f"{DATA}/{CLEAN_SHUTDOWN}")))
+    def _stop_for_good(self, node: str, timeout_s: float, quorum: Quorum) -> bool:
+        votes = node in self.controllers or self.mode is Mode.COMBINED
+        if not votes or not self._plan.is_kafka:
+            return self.stop_node(node, timeout_s)
+        disk, has_broker = self._layout.disk(node), node in self.nodes
+        voter = Voter(node, quorum, disk, has_broker=has_broker)
+        return self._processes.stop(node, timeout_s, voter)
 
     def _wait_unlisted(self, nodes: Sequence[str]) -> None:
         def are_unlisted() -> bool:

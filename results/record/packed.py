@@ -62,12 +62,21 @@ def unpacked(
     """
     with packed_file(path, file, table) as (schema, reader):
         yield schema, None
-        for batch in reader.iter_batches(_READ_ROWS, use_threads=False):
-            yield from ((schema, plain) for plain in _plain(batch))
+        for number in range(reader.metadata.num_row_groups):
+            yield from ((schema, batch) for batch in group_rows(reader, number))
 
 
 def group_rows(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a row group; raise as `unpacked`."""
+    """Yield the rows of a row group, or none of them; raise as `unpacked`.
+
+    So who reads all groups, and who reads some, have the same rows of a damaged stream.
+    """
+    for _ in _decoded(reader, number):  # Twice, as plain texts may fill the memory.
+        pass
+    yield from _decoded(reader, number)
+
+
+def _decoded(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
     for batch in reader.iter_batches(_READ_ROWS, row_groups=[number], use_threads=False):
         yield from _plain(batch)
 

@@ -1,13 +1,14 @@
 """Spark's Java maps the classes that an earlier session left, and nothing wrong with them hurts."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from checkers.spark.classes import kept_classes
+from checkers.spark.classes import drop_classes, kept_classes
 from checkers.spark.session import spark_session
-from cluster.kept_classes import is_whole, noted_of
+from cluster.kept_classes import OLD_S, is_whole, keep, noted_of
 
 
 @pytest.fixture
@@ -22,6 +23,10 @@ def java(tmp_path: Path) -> Path:
     path.write_text("#!/bin/sh\nexit 0\n")
     path.chmod(0o755)
     return path
+
+
+def made_of_words(made: Path) -> None:
+    made.write_text("classes")
 
 
 def left_by_a_session(java: Path, scratch: Path, content: bytes | None) -> tuple[str, ...]:
@@ -75,6 +80,56 @@ def test_without_a_cache_there_are_no_flags(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     assert left_by_a_session(java, tmp_path, None) == ()
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a'b"])
+def test_a_cache_whose_path_an_option_cannot_hold_keeps_none(
+    java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+    for _ in range(2):
+        assert left_by_a_session(java, tmp_path, b"classes") == ()
+    assert not list((tmp_path / name).rglob("*.json"))
+
+
+def test_what_a_java_left_that_ended_badly_does_not_count(
+    cache: Path, java: Path, tmp_path: Path
+) -> None:
+    with kept_classes(java, tmp_path):
+        (tmp_path / "classes.jsa").write_bytes(b"half")
+        drop_classes(tmp_path)
+    assert not list(cache.glob("*.jsa"))
+    (noted,) = cache.glob("*.json")
+    assert noted_of(noted) == {"tries": "1"}
+
+
+def test_an_error_of_the_disk_counts_as_a_try(cache: Path) -> None:
+    archive = cache / "spark-1-aa.jsa"
+
+    def full(_made: Path) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    keep(archive, full, lambda _: True)
+    assert noted_of(archive) == {"tries": "1"}
+
+
+def test_files_that_nobody_used_for_long_go_when_another_is_made(cache: Path) -> None:
+    """Of the same program; and what others have left that were killed stays theirs."""
+    cache.mkdir(parents=True)
+    names = ("spark-1-aa", "spark-1-bb", "spark-2-aa", "4.3.1-17-aa")
+    old = cache.stat().st_mtime - OLD_S - 100
+    for name in names:
+        for suffix in ("jsa", "json"):
+            (cache / f"{name}.{suffix}").write_text("{}")
+        os.utime(cache / f"{name}.jsa", (old, old))
+    is_whole(cache / "spark-1-bb.jsa")  # It is used.
+    mine, others = cache / "making-spark-1-cc-1", cache / "making-4.3.1-17-aa-1"
+    mine.mkdir()
+    others.mkdir()
+    keep(cache / "spark-1-cc.jsa", made_of_words, lambda _: True)
+    left = ("spark-1-bb", "spark-1-cc", "spark-2-aa", "4.3.1-17-aa")
+    files = {f"{name}.{suffix}" for name in left for suffix in ("jsa", "json")}
+    assert {each.name for each in cache.iterdir()} == {*files, others.name}
 
 
 @pytest.mark.spark

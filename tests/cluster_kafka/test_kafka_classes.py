@@ -141,7 +141,7 @@ def test_a_broker_that_ends_too_early_or_badly_is_tried_three_times(
 
 def test_a_broker_that_ends_in_order_leaves_classes(cache: Path, tmp_path: Path) -> None:
     java = program(tmp_path, broker(version=0, end=143))
-    left = cache / "classes" / "making-by-who-was-killed"
+    left = cache / "classes" / f"making-{archive_of(java, JARS).stem}-by-who-was-killed"
     left.mkdir(parents=True)
     keep_classes(java, JARS, progress=print)
     archive = archive_of(java, JARS)
