@@ -131,11 +131,6 @@ def started(
     return spark_engine(spark_master, warm=warm)
 
 
-def load_spark() -> None:
-    """Import what Spark's engine needs, so that its start takes less later."""
-    import checkers.spark.engine  # noqa: PLC0415, F401 - as in `started`
-
-
 def _to_ingest(root: Path, *, again: bool) -> bool:
     paths = RunPaths(root)
     return needs_ingest(paths) or (again and can_ingest(paths))

@@ -1,9 +1,9 @@
 """The engine of a run's judgement, made ready while the run still goes on.
 
 Spark takes as long to start as the last reads and the stop of the brokers. So a thread of the run's
-command watches the milestones. When all is recovered, it imports what judges and draws, and starts
-Spark: until then the run has the machine for itself. The local engine, and Spark on a cluster, are
-started when the judgement begins.
+command watches the milestones. When all is recovered, it starts Spark, and then imports what draws:
+until then the run has the machine for itself. The local engine, and Spark on a cluster, are started
+when the judgement begins.
 
 What the thread raises is raised where the judgement begins, as if Spark had been started there.
 """
@@ -108,8 +108,6 @@ class Ahead:
     def _make(self, paths: RunPaths) -> None:
         try:
             self._await(paths, _CALM)
-            if not self._due.is_set():
-                _load()
             if self._given_up:
                 return
             # The stage listens by now; and what is started here must end by signals.
@@ -122,6 +120,8 @@ class Ahead:
             self._failed = failed
         finally:
             self._ready.set()
+        if not self._due.is_set():
+            _load()
 
     def _await(self, paths: RunPaths, names: Collection[str]) -> None:
         """Wait for one of some milestones, or until the engine is due whatever was reached."""
@@ -140,10 +140,8 @@ class Ahead:
 
 
 def _load() -> None:
-    """Import what judges and draws, which a run can do without until then."""
+    """Import what draws, which a run can do without until then."""
     import results.show  # noqa: PLC0415, F401 - that is what it is for
-    from checkers.run import load_spark  # noqa: PLC0415 - as above
     from results.report import load  # noqa: PLC0415 - as above
 
-    load_spark()
     load()
