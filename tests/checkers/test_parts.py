@@ -120,7 +120,7 @@ def test_parts_of_any_size_give_what_one_part_does(
     agrees(records, tmp_path, seed)
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_a_hundred_more_records_in_parts(records: list[Path], tmp_path: Path, seed: int) -> None:
     agrees(records, tmp_path, seed)

@@ -133,7 +133,7 @@ def test_files_that_nobody_used_for_long_go_when_another_is_made(cache: Path) ->
 
 
 @pytest.mark.spark
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.usefixtures("cache")
 def test_a_real_session_starts_with_what_another_one_left(cache: Path) -> None:
     said = []
