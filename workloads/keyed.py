@@ -35,7 +35,7 @@ class KeyedGenerator:
         threads = range(worker, plan.concurrency, workers)
         writers = sum(not watches(thread, workers=workers) for thread in threads)
         # A partition without a leader must not hold up every process.
-        self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
+        self._most_in_flight = max(1, writers // 3)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         feeds = Feeds(keys=self._keys, threads=threads, allotment=self._allotment)
         self._txn = TxnGenerator(plan, worker=worker, workers=workers, feeds=feeds)

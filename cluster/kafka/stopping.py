@@ -2,8 +2,8 @@
 
 A controller that stops waits up to 5 s for the others to hear of it (`KafkaRaftClient.shutdown`).
 The last ones of a quorum wait for voters that are gone. One is killed then, but only if it is known
-to do nothing else: its own log says that it has begun to wait, and not that it has ended to. Its
-broker must have closed all its logs before.
+to do nothing else: its own log says that it has begun to wait, and not that it has ended to; and
+its broker has closed all its logs. A controller of its own has none that tell it: it is waited for.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Voter:
     """
 
     def __init__(self, node: str, quorum: Quorum, disk: Disk, *, has_broker: bool) -> None:
-        self._quorum, self._disk, self._has_broker = quorum, disk, has_broker
+        self._quorum, self._disk = quorum, disk
         self._asked_s = stopwatch_s()
         self._gone_s: float | None = None
         self.closed = False
@@ -69,7 +69,7 @@ class Voter:
         try:
             self._log_bytes = disk.size(_LOG)
             # One of an earlier stop stays until the broker has loaded its logs, and proves nothing.
-            self._can_tell = not has_broker or not _is_there(disk, _CLOSED)
+            self._can_tell = has_broker and not _is_there(disk, _CLOSED)
         except (OSError, ClusterError):
             self._log_bytes, self._can_tell = 0, False
 
@@ -94,8 +94,8 @@ class Voter:
         _, begun, since = self._disk.read(_LOG, at=self._log_bytes).rpartition(BEGUN)
         if not begun or any(each in since for each in _OVER):
             return False
-        self.closed = self._has_broker and _is_there(self._disk, _CLOSED)
-        return self.closed or not self._has_broker
+        self.closed = _is_there(self._disk, _CLOSED)
+        return self.closed
 
 
 def _is_there(disk: Disk, path: str) -> bool:

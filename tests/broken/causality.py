@@ -69,6 +69,11 @@ class Facts:
     def __init__(self, record: Record) -> None:
         self.record = record
 
+    @property
+    def compacted(self) -> bool:
+        """Whether cleaners may have taken records out of the middle of logs."""
+        return bool(self.record.plan.get("keys"))
+
     @cached_property
     def sent_ns(self) -> dict[int, int]:
         """When the first send of each value began."""

@@ -68,7 +68,7 @@ def some_of_each_row() -> list[Change]:
         for some in innocent.values()
         for turn in range(min(INNOCENT_OF_BASE, len(some)))
     ]
-    return [*rows.values(), *turns]
+    return list({each.name: each for each in (*rows.values(), *turns)}.values())
 
 
 @pytest.mark.spark

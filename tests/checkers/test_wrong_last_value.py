@@ -324,6 +324,11 @@ def the_leaders_cleaner_takes_it_after_all_was_read(record: Record, spot: Spot) 
     _take(record, spot, {_last(record, spot)}, _leader(record, spot))
 
 
+@broken("wrong-last-value", row="compaction", base="keyed")
+def every_cleaner_takes_it_after_all_was_read(record: Record, spot: Spot) -> None:
+    _take(record, spot, {_last(record, spot)})
+
+
 def _superseded(record: Record, spot: Spot) -> set[int]:
     keys = record.plan["keys"]
     last = {key_number(row["value"], keys): row["value"] for row in _keyed(record, spot)}
