@@ -3,11 +3,16 @@
 A task is told runs and places, and nothing else: it reads their row groups itself, so that no row
 passes through the JVM, is packed, or is shuffled. Groups are put together into as many tasks as
 keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
+
+On this machine results come back by files, from a cluster through Spark.
 """
 
+import importlib.util
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -20,12 +25,16 @@ from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError, Place
-from checkers.spark.nodes import read_node, replica_bytes
+from checkers.spark.shipping import OF_FILES
+from results.record.paths import RunPaths
 
 T = TypeVar("T")
 R = TypeVar("R")
 _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
+_HERE = "local"
+_ASKED = 4
+"""So many tasks a core of a cluster ask what is seen there, so that each machine has some."""
 _ALONE = 24_000_000
 """A group of more rows is judged while no other is, or two of them would need too much memory."""
 
@@ -48,9 +57,15 @@ class Work:
 
 
 def examine_directly(
-    session: SparkSession, runs: Mapping[Path, RunFacts], cores: int
+    session: SparkSession, runs: Mapping[Path, RunFacts], at_once: int
 ) -> Iterator[Piece]:
-    """Yield the results of each group of the runs, in any order."""
+    """Yield the results of each group of the runs, in any order.
+
+    Args:
+        session: Where the tasks run.
+        runs: Whose folders the tasks see.
+        at_once: How many tasks run at a time.
+    """
     works: list[Work] = []
     for root, facts in runs.items():
         absolute = root.absolute()
@@ -66,7 +81,7 @@ def examine_directly(
     big = [work for work in works if work.rows > _ALONE]
     if big:
         yield from _judged(session, [big])
-    tasks = shared_out([work for work in works if work.rows <= _ALONE], _TASKS_A_CORE * cores)
+    tasks = shared_out([work for work in works if work.rows <= _ALONE], _TASKS_A_CORE * at_once)
     if tasks:
         yield from _judged(session, tasks)
 
@@ -115,12 +130,12 @@ def _judge(works: Sequence[Work]) -> Iterator[Piece]:
             yield from examine_places(work.facts, reader, place)
 
 
-def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:
-    """Work out the tables of runs that the tasks see."""
+def compact_directly(session: SparkSession, roots: Sequence[Path], at_once: int) -> None:
+    """Work out the tables of runs that the tasks see, and may write."""
 
     def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
         longest = sorted(steps, key=lambda step: -step.bytes)
-        count = min(len(steps), max(_TASKS_A_CORE * cores, len(steps) // _STEPS_A_TASK))
+        count = min(len(steps), max(_TASKS_A_CORE * at_once, len(steps) // _STEPS_A_TASK))
         return _in_tasks(session, [longest[first::count] for first in range(count)], _take)
 
     compact([root.absolute() for root in roots], do)
@@ -128,17 +143,47 @@ def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -
 
 def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
     """Take the steps of a task."""
+    # Machines of a cluster may lack what reads nodes' files; then they are given no steps.
+    from checkers.spark.nodes import read_node, replica_bytes  # noqa: PLC0415
+
     for step in steps:
         yield step, take(step, read_node, replica_bytes)
         pa.default_memory_pool().release_unused()
 
 
-def load_directly(session: SparkSession, cores: int) -> None:
+def load_directly(session: SparkSession, at_once: int) -> None:
     """Have a task on each core import this module, and with it what judges.
 
     Later tasks find their processes there: Spark keeps them (`spark.python.worker.reuse`).
     """
-    _in_tasks(session, range(cores), lambda core: iter((core,)))
+    _in_tasks(session, range(at_once), lambda core: iter((core,)))
+
+
+class Sight(IntEnum):
+    """What the machines of a cluster can do with a plain folder, from less to more."""
+
+    BLIND = 0
+    READS = 1
+    WRITES = 2
+
+
+def sight(session: SparkSession, roots: Sequence[Path]) -> Sight:
+    """Return what all machines of a cluster can do with runs: they see them at the same path."""
+    paths = [root.absolute() for root in roots]
+    count = _ASKED * session.sparkContext.defaultParallelism
+    return min(_in_tasks(session, range(count), lambda _: iter((_sight_here(paths),))))
+
+
+def _sight_here(roots: Iterable[Path]) -> Sight:
+    if not all(RunPaths(root).plan.is_file() for root in roots):
+        return Sight.BLIND
+    lacks = any(importlib.util.find_spec(name) is None for name in OF_FILES)
+    folders = [RunPaths(root).record for root in roots]
+    return Sight.READS if lacks or not all(map(_is_writable, folders)) else Sight.WRITES
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder if folder.exists() else folder.parent, os.W_OK)
 
 
 def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
@@ -150,8 +195,8 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     """Return what tasks give, each for its own share of work.
 
     An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
-    third of Spark's start. Results go by files: a hundred megabytes of dependencies through the JVM
-    would cost as much again as the search for them.
+    third of Spark's start. Results go by files, where these are of one machine: a hundred megabytes
+    of dependencies through the JVM would cost as much again as the search for them.
 
     Args:
         session: Where they run.
@@ -160,6 +205,11 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     """
     if not tasks:
         return []
+    context = session.sparkContext
+    shares = context.parallelize(range(len(tasks)), len(tasks))
+    if not (context.master or _HERE).startswith(_HERE):
+        return [result for each in shares.map(lambda at: list(do(tasks[at]))).collect()
+                for result in each]  # fmt: skip
     with TemporaryDirectory(prefix="logquake-") as folder:
 
         def done(number: int) -> Path:
@@ -168,7 +218,6 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
                 pickle.dump(list(do(tasks[number])), file, protocol=pickle.HIGHEST_PROTOCOL)
             return path
 
-        shares = session.sparkContext.parallelize(range(len(tasks)), len(tasks))
         return [result for path in shares.map(done).collect() for result in _results(path)]
 
 

@@ -42,6 +42,10 @@ _END_S = 120
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
+UNSEEN = "the machines of the cluster do not see the record"
+ELSEWHERE = (
+    "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
+)
 _FAILURES = {
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
@@ -51,8 +55,7 @@ _FAILURES = {
     ),
     r"ModuleNotFoundError: No module named '([^']*)'": "its machines lack the Python library {}",
     r"(?:FileNotFoundException: File|FILE_NOT_EXIST\]|PATH_NOT_FOUND\])([^\n]*)": (
-        "the machines of the cluster do not see the record:{}; put the run on a path that all of"
-        " them read (hdfs://..., s3a://...), or use --engine local"
+        f"{UNSEEN}:{{}}; {ELSEWHERE}"
     ),
 }
 """What Spark says, and what is told instead."""

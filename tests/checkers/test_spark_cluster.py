@@ -20,7 +20,8 @@ import pytest
 from checkers.engine import EngineError
 from checkers.groups import StoredGroups
 from checkers.run import judge_elsewhere, judge_runs
-from checkers.spark.shipping import NEEDED, archive, missing
+from checkers.spark.direct import Sight, _sight_here
+from checkers.spark.shipping import NEEDED, OF_FILES, archive, missing
 from checkers.spark.shuffled import _split_files
 from checkers.stored import load_facts
 from results.record.clock import wait_until
@@ -130,14 +131,17 @@ def a_loss(root: Path) -> Path:
 
 @pytest.mark.night
 @pytest.mark.spark
+@pytest.mark.parametrize("without", ["", OF_FILES[0]])
 def test_a_cluster_without_our_code_gives_the_same_verdicts(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without: str
 ) -> None:
-    bare = subprocess.run([cluster.python, "-c", "import checkers"], cwd=tmp_path, check=False,
+    """What reads nodes' files may lack as well: then that is done here."""
+    python = libraries(tmp_path / "libraries", without=without) if without else cluster.python
+    bare = subprocess.run([python, "-c", "import checkers"], cwd=tmp_path, check=False,
                           capture_output=True, env={"PATH": "/bin"})  # fmt: skip
     assert bare.returncode == 1
     executors(tmp_path, count=2)
-    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     roots = [
         copy_sample(RunPaths(find_sample(name)), tmp_path).root for name in ("valid", "loss-acks-1")
     ]
@@ -216,7 +220,8 @@ def test_a_remote_session_is_refused_in_one_sentence(tmp_path: Path) -> None:
 def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
     """They import it with nothing of ours beside it, and no library that is not asked for."""
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import checkers.spark.shuffled, checkers;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import checkers;"
+        "import checkers.spark.shuffled, checkers.spark.direct;"
         "assert sys.argv[1] in checkers.__file__;"
         "print(*{name.split('.')[0] for name, module in sys.modules.items()"
         " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
@@ -229,6 +234,26 @@ def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
     later = {"pandas", "scipy"}  # By Spark, and where circles are looked for.
     assert set(NEEDED) - later <= set(done.stdout.split())
     assert list(missing(())) == []
+
+
+def test_a_machine_that_does_not_see_every_run_is_blind(tmp_path: Path) -> None:
+    root = FaithfulRun(11).write(tmp_path / "t" / "run")
+    assert _sight_here([root]) is Sight.WRITES
+    assert _sight_here([root, tmp_path / "t" / "nowhere"]) is Sight.BLIND
+
+
+@pytest.mark.spark
+@pytest.mark.night
+def test_a_cluster_that_does_not_see_a_folder_is_one_sentence(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    root = FaithfulRun(11).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    plan = root / "plan.toml"
+    plan.unlink()  # As for a machine that has another folder there.
+    with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the record: /"):
+        judge_runs([root], engine="spark", spark_master=cluster.master)
 
 
 def test_a_cluster_is_brought_every_group_that_this_machine_judges(tmp_path: Path) -> None:
