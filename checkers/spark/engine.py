@@ -61,7 +61,7 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
             if warm:
                 engine.warm()
             yield engine
-        except (PySparkException, Py4JError) as failed:
+        except (PySparkException, Py4JError, ConnectionError) as failed:
             raise EngineError(failure(failed)) from failed
 
 

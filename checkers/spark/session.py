@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
@@ -33,7 +33,9 @@ from results.record.clock import wait_until
 DEFAULT_MASTER = "local[2]"
 _SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
-_LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
+_LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
+_TRIES = 3
+"""So often a task is tried on this machine: its process may be killed, for want of memory, say."""
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
@@ -47,6 +49,10 @@ ELSEWHERE = (
     "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
 )
 _FAILURES = {
+    r"Answer from Java side is empty|Error while sending or receiving|Connection refused": (
+        "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
+        " memory?); nothing was judged, and the same command tries again"
+    ),
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
     ),
@@ -133,6 +139,8 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
             f"Spark did not start with master {master}: {why};"
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
+    # What it says of a Java that is gone would stand above our own sentence.
+    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
     context.setLogLevel("ERROR")
     return SparkSession(context)
 
@@ -244,7 +252,7 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
         f" -XX:-UsePerfData {' '.join(flags)}"
     )
     settings = {
-        "spark.master": master,
+        "spark.master": _with_tries(master),
         "spark.app.name": "logquake",
         "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "0",
@@ -273,6 +281,12 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
     return list(settings.items())
 
 
+def _with_tries(master: str) -> str:
+    """Return a master whose tasks are tried again, as those of clusters are."""
+    at_once, local = cores(master), _LOCAL.fullmatch(master)
+    return f"local[{at_once},{_TRIES}]" if local and not local[3] else master
+
+
 def cores(master: str) -> int | None:
     """Return how many tasks a master on this machine runs at once, None of a cluster's."""
     local = _LOCAL.fullmatch(master)
@@ -288,7 +302,8 @@ def _loopback(master: str) -> bool:
 def _stop(session: SparkSession) -> bool:
     """Stop a session; return whether its Java ended in order."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - stop() leaves the JVM
-    session.stop()
+    with suppress(Py4JError, OSError):  # Of a Java that is gone.
+        session.stop()
     return gateway is not None and _end(gateway)
 
 
