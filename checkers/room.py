@@ -18,29 +18,39 @@ ROW_BYTES = 125
 whole, 2130 MiB for 18.0 million that do not, 220 MiB of each the process itself."""
 
 
-def too_large(
-    runs: Mapping[Path, RunFacts], free_bytes: int | None = None, row_bytes: int = ROW_BYTES
-) -> Iterator[str]:
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Of the container that this is, if it is one: of cgroup's two versions."""
+
+
+def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> Iterator[str]:
     """Yield a sentence for each run whose largest partition takes more memory than is free.
 
     Args:
         runs: Whose tables are there.
-        free_bytes: Of memory; None: what this machine has now.
-        row_bytes: What a row takes.
+        free_bytes: Of memory; None: what this machine, or container, has now.
     """
-    free = psutil.virtual_memory().available if free_bytes is None else free_bytes
+    free = _free_bytes() if free_bytes is None else free_bytes
     for root, facts in runs.items():
         try:
             rows = reader_of(root, facts).rows()
         except DamagedError:
             continue  # That is told by who judges it.
         place, most = max(rows.items(), key=lambda each: each[1], default=(("", "", -1), 0))
-        if most * row_bytes > free:
+        if most * ROW_BYTES > free:
             topic, _, partition = place
             what = f"partition {topic}-{partition}" if partition >= 0 else "the list of operations"
             yield (
                 f"{facts.run_id}: {what} has {most:,} rows, which take some"
-                f" {most * row_bytes / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are"
-                " free: the check may be ended for it. Judge it on a machine with more memory"
-                " (--spark-master); next time, spread the load over more partitions"
+                f" {most * ROW_BYTES / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are"
+                " free: the kernel may kill the check. Judge it on a machine with more memory; next"
+                " time, spread the load over more partitions"
             )
+
+
+def _free_bytes() -> int:
+    limits = [int(file.read_text()) for file in _LIMITS if file.exists() and _is_limit(file)]
+    return min([psutil.virtual_memory().available, *limits])
+
+
+def _is_limit(file: Path) -> bool:
+    return file.read_text().strip().isdecimal()

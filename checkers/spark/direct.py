@@ -33,8 +33,8 @@ R = TypeVar("R")
 _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
 _HERE = "local"
-_ASKED = 4
-"""So many tasks a core of a cluster ask what is seen there, so that each machine has some."""
+_PROBES_A_CORE = 4
+"""Tasks that look what a cluster sees; so many that each machine is likely to have one."""
 _ALONE = 24_000_000
 """A group of more rows is judged while no other is, or two of them would need too much memory."""
 
@@ -169,16 +169,19 @@ class Sight(IntEnum):
 
 def sight(session: SparkSession, roots: Sequence[Path]) -> Sight:
     """Return what all machines of a cluster can do with runs: they see them at the same path."""
-    paths = [root.absolute() for root in roots]
-    count = _ASKED * session.sparkContext.defaultParallelism
-    return min(_in_tasks(session, range(count), lambda _: iter((_sight_here(paths),))))
+    plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
+    count = _PROBES_A_CORE * session.sparkContext.defaultParallelism
+    return min(_in_tasks(session, range(count), lambda _: iter((_sight_here(plans),))))
 
 
-def _sight_here(roots: Iterable[Path]) -> Sight:
-    if not all(RunPaths(root).plan.is_file() for root in roots):
-        return Sight.BLIND
+def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
+    """Return what this machine can do with runs, whose plans they are known by."""
+    for root, plan in plans.items():
+        there = RunPaths(root).plan
+        if not there.is_file() or there.read_bytes() != plan:
+            return Sight.BLIND
     lacks = any(importlib.util.find_spec(name) is None for name in OF_FILES)
-    folders = [RunPaths(root).record for root in roots]
+    folders = [RunPaths(root).record for root in plans]
     return Sight.READS if lacks or not all(map(_is_writable, folders)) else Sight.WRITES
 
 

@@ -29,7 +29,15 @@ from checkers.spark.direct import (
 )
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
-from checkers.spark.session import ELSEWHERE, UNSEEN, cores, failure, spark_session
+from checkers.spark.session import (
+    ELSEWHERE,
+    ENDED,
+    UNSEEN,
+    cores,
+    failure,
+    is_alive,
+    spark_session,
+)
 from checkers.spark.shuffled import examine_shuffled
 from checkers.statistics import STATISTICS
 from results.record.paths import RunPaths
@@ -61,8 +69,12 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
             if warm:
                 engine.warm()
             yield engine
-        except (PySparkException, Py4JError, ConnectionError) as failed:
+        except (PySparkException, Py4JError) as failed:
             raise EngineError(failure(failed)) from failed
+        except ConnectionError as failed:
+            if is_alive(session):
+                raise
+            raise EngineError(ENDED) from failed
 
 
 class SparkEngine:
@@ -153,9 +165,17 @@ class SparkEngine:
         Raises:
             EngineError: Machines of the cluster do not see a run.
         """
-        seen = {root: facts for root, facts in runs.items() if self._by_tasks(root)}
+        seen = {
+            root: facts
+            for root, facts in runs.items()
+            if self.here or (self._by_tasks(root) and not facts.history)
+        }
         if seen and self._sight(seen) is Sight.BLIND:
             raise EngineError(f"{UNSEEN}: {', '.join(map(str, seen))}; {ELSEWHERE}")
         yield from examine_directly(self._session, seen, self._at_once)
-        far = {self._homes[root]: facts for root, facts in runs.items() if root not in seen}
+        far = {
+            self._homes.get(root) or f"file:{root.resolve()}": facts
+            for root, facts in runs.items()
+            if root not in seen
+        }
         yield from examine_shuffled(self._session, far)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -48,11 +48,11 @@ UNSEEN = "the machines of the cluster do not see the record"
 ELSEWHERE = (
     "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
 )
+ENDED = (
+    "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
+    " memory?); nothing was judged, and the same command tries again"
+)
 _FAILURES = {
-    r"Answer from Java side is empty|Error while sending or receiving|Connection refused": (
-        "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
-        " memory?); nothing was judged, and the same command tries again"
-    ),
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
     ),
@@ -216,6 +216,8 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
 
 def failure(failed: Exception) -> str:
     """Return in one sentence why a job of Spark failed."""
+    if isinstance(failed, Py4JNetworkError):
+        return ENDED
     text = str(failed).strip()
     for told, sentence in _FAILURES.items():
         found = re.search(told, text)
@@ -297,6 +299,12 @@ def cores(master: str) -> int | None:
 
 def _loopback(master: str) -> bool:
     return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
+
+
+def is_alive(session: SparkSession) -> bool:
+    """Tell whether a session's Java runs."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - as in `_stop`
+    return gateway is not None and gateway.proc.poll() is None
 
 
 def _stop(session: SparkSession) -> bool:

@@ -205,7 +205,7 @@ class _Fetch:
         """Return the jars that `hashes/` lists: Kafka's own first, and nobody has to be asked."""
         tools = {jar.partition(":")[2].replace(":", "/") for jar in jars_of_tools(self._numbers)}
         paths = [Path(path).parent for path in self._shipped]
-        paths.sort(key=lambda path: path.parent.parent != _KAFKA)
+        paths.sort(key=lambda path: path.parent.parent != _KAFKA)  # The others keep their order.
         return [(self._jar_at(path), "/".join(path.parts[-2:]) in tools) for path in paths]
 
     def _jar_at(self, path: Path) -> Jar:
@@ -282,20 +282,33 @@ class _Fetch:
         published = None if self._shipped else self._published_sha1(path)
         for _attempt in range(2):
             try:
-                found = jar.artifact.resolve()
+                found = self._resolved(jar, path)
             except requests.exceptions.ChunkedEncodingError:
                 cached.unlink(missing_ok=True)  # The connection ended early.
                 continue
             if published in (None, _digest(found, "sha1")):
                 sha256, size = _digest(found, "sha256"), found.stat().st_size
-                if self._known.get(path, sha256) == sha256:
+                known = self._shipped.get(path) if self._shipped else self._known.get(path, sha256)
+                if known == sha256:
                     return _File(path=path, size=size, sha256=sha256, tool=tool)
             found.unlink()
+        if self._shipped and path not in self._shipped:
+            raise _ChecksumError(f"{path} is no jar of this version as Logquake knows it")
         if path in self._known:
             raise _ChecksumError(
                 f"{path} is another file than its SHA-256 {self._known[path]} says"
             )
         raise _ChecksumError(f"{path} does not match its published checksum")
+
+    def _resolved(self, jar: Jar, path: str) -> Path:
+        """Download a jar; jgo calls everything missing that it does not get."""
+        try:
+            return jar.artifact.resolve()
+        except RuntimeError:
+            with requests.get(f"{self._address}/{path}", timeout=TIMEOUT_S, stream=True) as answer:
+                if answer.status_code != requests.codes.not_found:
+                    answer.raise_for_status()
+            raise
 
     def _published_sha1(self, path: str) -> str:
         answer = requests.get(f"{self._address}/{path}.sha1", timeout=TIMEOUT_S)
@@ -341,7 +354,7 @@ def _explained(version: str, address: str) -> Iterator[None]:
         ) from broken
     except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
         raise UserError(
-            f"Kafka {version} is listed on Maven Central but cannot be had whole:"
+            f"Kafka {version} cannot be had whole from {address}:"
             f" {_lacking(missing)}; take another version, e.g. --system kafka:4.3.1"
         ) from missing
 

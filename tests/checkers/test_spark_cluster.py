@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +19,11 @@ import pytest
 
 from checkers.engine import EngineError
 from checkers.groups import StoredGroups
-from checkers.run import judge_elsewhere, judge_runs
+from checkers.histories.judging import Mode, judge_histories, judge_with
+from checkers.histories.reading import read_histories
+from checkers.run import judge_elsewhere, judge_runs, started
 from checkers.spark.direct import Sight, _sight_here
+from checkers.spark.local import LocalEngine
 from checkers.spark.shipping import NEEDED, OF_FILES, archive, missing
 from checkers.spark.shuffled import _split_files
 from checkers.stored import load_facts
@@ -31,6 +34,7 @@ from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
 from results.verdict_json import read_verdict
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.test_handed_tables import CORPUS
 from tests.checkers.test_oracle_agreement import lose
 
 HOME = Path(pyspark.__file__).parent
@@ -147,7 +151,16 @@ def test_a_cluster_without_our_code_gives_the_same_verdicts(
     ]
     roots += [FaithfulRun(11).write(tmp_path / "t" / "sound"), a_loss(tmp_path / "t" / "loss")]
     local = judge_runs(roots, engine="local")
+    here: list[Path] = []
+    by_driver = LocalEngine.compact
+
+    def compact(engine: LocalEngine, left: Sequence[Path]) -> None:
+        here.extend(left)
+        by_driver(engine, left)
+
+    monkeypatch.setattr(LocalEngine, "compact", compact)
     spark = judge_runs(roots, engine="spark", spark_master=cluster.master, reingest=True)
+    assert here == (roots[2:] if without else [])  # Samples have no streams.
     assert [replace(each, engine="local") for each in spark] == local
     assert [each.valid.value for each in local] == ["valid", "invalid", "valid", "invalid"]
 
@@ -238,8 +251,22 @@ def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
 
 def test_a_machine_that_does_not_see_every_run_is_blind(tmp_path: Path) -> None:
     root = FaithfulRun(11).write(tmp_path / "t" / "run")
-    assert _sight_here([root]) is Sight.WRITES
-    assert _sight_here([root, tmp_path / "t" / "nowhere"]) is Sight.BLIND
+    plan = (root / "plan.toml").read_bytes()
+    assert _sight_here({root: plan}) is Sight.WRITES
+    assert _sight_here({root: plan, tmp_path / "t" / "nowhere": plan}) is Sight.BLIND
+    assert _sight_here({root: b"# Another run at the same path.\n"}) is Sight.BLIND
+
+
+@pytest.mark.spark
+@pytest.mark.night
+def test_a_cluster_judges_histories_that_only_the_driver_sees(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    some = [each for at, each in enumerate(read_histories(CORPUS)) if at % 200 == 0]
+    with started("spark", cluster.master) as engine:
+        judged = judge_with(engine, some, Mode())
+    assert [replace(each, engine="local") for each in judged] == judge_histories(some, Mode())
 
 
 @pytest.mark.spark
@@ -250,8 +277,7 @@ def test_a_cluster_that_does_not_see_a_folder_is_one_sentence(
     monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
     root = FaithfulRun(11).write(tmp_path / "t" / "run")
     judge_runs([root], engine="local")
-    plan = root / "plan.toml"
-    plan.unlink()  # As for a machine that has another folder there.
+    monkeypatch.setattr(RunPaths, "plan", property(lambda _: Path("/etc/hostname")))  # Here only.
     with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the record: /"):
         judge_runs([root], engine="spark", spark_master=cluster.master)
 
