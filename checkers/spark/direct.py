@@ -144,7 +144,7 @@ def compact_directly(session: SparkSession, roots: Sequence[Path], at_once: int)
 def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
     """Take the steps of a task."""
     # Machines of a cluster may lack what reads nodes' files; then they are given no steps.
-    from checkers.spark.nodes import read_node, replica_bytes  # noqa: PLC0415
+    from checkers.spark.nodes import read_node, replica_bytes  # noqa: PLC0415 - see above
 
     for step in steps:
         yield step, take(step, read_node, replica_bytes)

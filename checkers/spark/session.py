@@ -140,7 +140,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
     # What it says of a Java that is gone would stand above our own sentence.
-    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
+    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
     context.setLogLevel("ERROR")
     return SparkSession(context)
 
