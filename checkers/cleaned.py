@@ -8,7 +8,13 @@ So of a committed record nothing can be asked if any later record of its key may
 
 - one that certainly committed, or that the last leader's final log still holds;
 - a tombstone, which may have gone since, wherever it is known to have stood; one whose place nobody
-  knows may have stood anywhere.
+  knows, wherever nobody knows what stood.
+
+So of the latter it matters where the last leader's final log has a gap: an offset at which it holds
+nothing, and at which no writer or reader was told of a record. Above the last gap no cleaner took
+anything that nobody knows; and a tombstone stands above all that was acknowledged before it was
+sent. One that was cut off was never committed, and a cleaner stops at the last stable offset. But
+an unclean election or a fault of disks cuts off what was: then it may have stood anywhere.
 
 A later record that is neither was cut off, and had to be superseded itself to be cleaned away.
 Without that log, any later record counts that was ever told or read. Sends that certainly failed
@@ -20,11 +26,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, present, select, stack, within
+from checkers.columns import NONE, Ints, Mask, distinct, equal, ints, present, stack, within
 from checkers.facts import FINAL
 from checkers.group import Group, ReplicaLog
+from checkers.unclean_elections import unclean_elections
 from results.record.keys import are_tombstones, key_numbers
 from results.record.terms import Outcome
+
+_FAR = int(np.iinfo(np.int64).max)
+_TELL = ("sends", "polls")
+"""Tables that tell what stood at an offset, whether or not it stands there still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
@@ -33,13 +44,13 @@ class Latest:
 
     Attributes:
         offsets: By the key's number: the highest offset of such a record, -1 if there is none.
-        tombstones: The same, of tombstones alone.
-        adrift: Whether there may be a tombstone of the key that nobody knows the place of.
+        tombstones: The same, of tombstones alone that are known to have stood somewhere.
+        adrift: The same, of tombstones alone whose place nobody knows: where one may have stood.
     """
 
     offsets: Ints
     tombstones: Ints
-    adrift: Mask
+    adrift: Ints
 
 
 def kept(group: Group) -> Mask:
@@ -67,8 +78,8 @@ def stayed(group: Group) -> Ints:
 
 
 def keys_in(group: Group, values: Ints) -> Ints:
-    """Return the number of each value's key; 0 of what is none of a run's values."""
-    return key_numbers(np.maximum(values, 0), group.facts.plan.keys)
+    """Return the number of each value's key."""
+    return key_numbers(values, group.facts.plan.keys)
 
 
 def may_stand(group: Group, values: Ints) -> Mask:
@@ -91,23 +102,50 @@ def _latest(group: Group) -> Latest:
     tombstones = _highest(group, offsets[dead], values[dead])
     log = group.final_log
     if log is not None:
-        in_log = may_stand(group, log.values) & (log.controls != 1)
+        in_log = may_stand(group, log.values)
         sure = [ints(group.committed, name) for name in ("offset", "value")]
         offsets = stack([log.offsets[in_log], sure[0]])
         values = stack([log.values[in_log], sure[1]])
-    sends = group.table("sends")
-    open_sends = select(
-        sends, present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)
-    )
-    sent = ints(open_sends, "value")
-    lost = sent[are_tombstones(sent) & ~within(sent, _places(group)[1])]
-    adrift = np.zeros(group.facts.plan.keys, np.bool_)
-    adrift[keys_in(group, lost)] = True
+    adrift = _adrift(group)
+    highest = _highest(group, offsets, values)
     return Latest(
-        offsets=np.maximum(tombstones, _highest(group, offsets, values)),
+        offsets=np.maximum.reduce([tombstones, adrift, highest]),
         tombstones=tombstones,
         adrift=adrift,
     )
+
+
+def _adrift(group: Group) -> Ints:
+    """Return how far up a tombstone of each key may have stood whose place nobody knows."""
+    sends = group.table("sends")
+    values, offsets = ints(sends, "value"), ints(sends, "offset")
+    lost = may_stand(group, values) & are_tombstones(values)
+    lost &= ~within(values, _places(group)[1])
+    told = np.flatnonzero((offsets >= 0) & present(sends, "complete_ns"))
+    told = told[np.argsort(ints(sends, "complete_ns")[told], kind="stable")]
+    below = np.append(NONE, np.maximum.accumulate(offsets[told]))
+    begun = ints(sends, "invoke_ns")[lost]
+    before = below[np.searchsorted(ints(sends, "complete_ns")[told], begun)]
+    gap = _last_gap(group)
+    return _highest(group, np.where(gap > before, gap, NONE), values[lost])
+
+
+def _last_gap(group: Group) -> int:
+    """Return the highest offset at which a record may have stood that nobody knows of; or -1."""
+    log = group.final_log
+    if (
+        log is None
+        or not log.whole
+        or log.node in group.facts.unreadable_nodes
+        or group.facts.disk_losses
+        or group.facts.weak_acks  # What was told may have been cut off again.
+        or unclean_elections(group).seen
+    ):
+        return _FAR
+    known = stack([log.offsets, *(ints(group.table(name), "offset") for name in _TELL)])
+    known = distinct(known[(known >= 0) & (known < log.end)])
+    above = known == np.arange(log.end - len(known), log.end)
+    return log.end - 1 - int(above.sum())
 
 
 def _places(group: Group) -> tuple[Ints, Ints]:
@@ -136,7 +174,7 @@ def _kept(group: Group) -> Mask:
         return np.zeros(sends.num_rows, np.bool_)
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     keys, last = keys_in(group, values), latest(group)
-    is_last = (offsets >= 0) & (offsets >= last.offsets[keys]) & ~last.adrift[keys]
+    is_last = (offsets >= 0) & (offsets >= last.offsets[keys])
     return np.asarray(is_last & ~are_tombstones(values), np.bool_)
 
 

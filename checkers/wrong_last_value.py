@@ -12,7 +12,7 @@ every replica's log, as far as that goes; or it was a tombstone, and nothing of 
 below it. That holds for each replica by itself, whenever its cleaner came by.
 
 What would not prove it: a record that a later one of its key may have superseded, if that may have
-committed (`cleaned`); a tombstone whose place nobody knows, which may be the last; what lies above
+committed (`cleaned`), as a tombstone may whose place nobody knows; what lies above
 the high watermark of a replica that was not in sync; a log that could not be read to its end.
 
 A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
@@ -26,7 +26,7 @@ once, or where brokers' clocks are shifted, which decide when they go.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def _logs(group: Group) -> list[ReplicaLog]:
 def _views(group: Group) -> Iterator[View]:
     in_sync = final_isr(group) if group.facts.recovered else frozenset[str]()
     for log in _logs(group):
-        mine = may_stand(group, log.values) & (log.controls != 1)
+        mine = may_stand(group, log.values)
         leads = group.leader is not None and group.leader.node == log.node
         mark = claimed_mark(group, FINAL, log.node)
         end = log.end if leads or log.node in in_sync else min(mark, log.end)
@@ -140,21 +140,32 @@ def _views(group: Group) -> Iterator[View]:
     )
 
 
+def _due(group: Group) -> tuple[Ints, Ints]:
+    """Return where the last committed record of each key stands, and its value; -1: it has none."""
+    offsets, values = (ints(group.committed, name) for name in ("offset", "value"))
+    placed = offsets >= group.log_start
+    return _last_of(group, offsets[placed], values[placed])
+
+
+def _hidden(group: Group) -> int:
+    """Return how many keys are not looked at for tombstones alone whose place nobody knows."""
+    (due_at, due_value), later = group.view(_due), latest(group)
+    alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
+    return int((alive & (later.adrift > due_at)).sum())
+
+
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
     """Return how many keys were looked at in one place, and which end with another record."""
-    sends = group.committed
-    values, offsets = ints(sends, "value"), ints(sends, "offset")
-    placed = offsets >= group.log_start
-    due_at, due_value = _last_of(group, offsets[placed], values[placed])
+    due_at, due_value = group.view(_due)
     shown_at, shown = _last_of(group, view.offsets, view.values)
     there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
-    dead, later = are_tombstones(np.maximum(due_value, 0)), latest(group)
+    dead, later = are_tombstones(due_value), latest(group)
     # Another tombstone may have deleted it, and be gone as well.
-    may_go = dead | (later.tombstones > due_at) | later.adrift
+    may_go = dead | (np.maximum(later.tombstones, later.adrift) > due_at)
     lacks = there & (shown_at < due_at) & ~may_go
     if view.name == READ:
         log = group.final_log
-        sure = dead & log.holds(due_at, due_value) if log is not None else dead & False
+        sure = np.zeros_like(dead) if log is None else dead & log.holds(due_at, due_value)
     else:
         # Whatever took the last one from this log has taken all below it.
         sure = _was_in_time(group, view.name, due_at, due_value)
@@ -172,7 +183,7 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     """Tell of which records a replica was beyond, before any tombstone from there on was to go."""
     facts, states = group.facts, group.table("replica_states")
-    if facts.plan.shifts_clocks or not len(offsets):
+    if facts.plan.shifts_clocks:
         return np.zeros(len(offsets), np.bool_)
     told = equal(states, "node", node) & present(states, "observed_ns")
     times, ends = ints(states, "observed_ns")[told], ints(states, "log_end_offset")[told]
@@ -185,7 +196,7 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     early = reached[np.searchsorted(times[order], until_ns)] > offsets
     cuts = group.table("truncations")
     lowest = ints(cuts, "from_offset")[equal(cuts, "node", node)].min(initial=_FAR)
-    return np.asarray(early & (sent_ns >= 0) & (offsets < lowest), np.bool_)
+    return np.asarray(early & (offsets < lowest), np.bool_)
 
 
 def _retention_ns(facts: RunFacts) -> int:
@@ -218,8 +229,14 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
     )
-    why = "no cleaner took a record, so a wrong last value could not show"
-    return could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
+    nothing = "each key may end with a tombstone" if cleaned else "no cleaner took a record"
+    why = f"{nothing}, so a wrong last value could not show"
+    found = could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
+    if not cleaned or not (many := _hidden(group)):
+        return found
+    keys = "1 key" if many == 1 else f"{many} keys"
+    why = f"a tombstone whose place nobody knows may have deleted {keys}, so that a missing last"
+    return replace(found, unshown=(*found.unshown, f"{why} value could not show there"))
 
 
 def _labels(group: Group, wrong: Wrong) -> Labels:
@@ -291,7 +308,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.compacted and facts.plan.keys > 0 and not facts.no_acks
+    return facts.plan.keys > 0 and not facts.no_acks
 
 
 CHECKER = Checker(
