@@ -86,7 +86,7 @@ def may_stand(group: Group, values: Ints) -> Mask:
     """Tell which values were sent and may have committed."""
     sends = group.table("sends")
     failed = equal(sends, "outcome", Outcome.FAIL.value)
-    return np.asarray(within(values, ints(sends, "value")[~failed]) & (values >= 0), np.bool_)
+    return within(values, ints(sends, "value")[~failed])
 
 
 def latest(group: Group) -> Latest:
@@ -121,7 +121,7 @@ def _adrift(group: Group) -> Ints:
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     lost = may_stand(group, values) & are_tombstones(values)
     lost &= ~within(values, _places(group)[1])
-    told = np.flatnonzero((offsets >= 0) & present(sends, "complete_ns"))
+    told = np.flatnonzero(present(sends, "complete_ns"))
     told = told[np.argsort(ints(sends, "complete_ns")[told], kind="stable")]
     below = np.append(NONE, np.maximum.accumulate(offsets[told]))
     begun = ints(sends, "invoke_ns")[lost]
@@ -143,7 +143,7 @@ def _last_gap(group: Group) -> int:
     ):
         return _FAR
     known = stack([log.offsets, *(ints(group.table(name), "offset") for name in _TELL)])
-    known = distinct(known[(known >= 0) & (known < log.end)])
+    known = distinct(known[known < log.end])
     above = known == np.arange(log.end - len(known), log.end)
     return log.end - 1 - int(above.sum())
 
@@ -156,7 +156,7 @@ def _places(group: Group) -> tuple[Ints, Ints]:
 def _all_places(group: Group) -> tuple[Ints, Ints]:
     tables = [group.table(name) for name in ("sends", "polls", "replica_records")]
     offsets, values = (stack([ints(each, name) for each in tables]) for name in ("offset", "value"))
-    known = (offsets >= 0) & (values >= 0)
+    known = offsets >= 0
     return offsets[known], values[known]
 
 
@@ -186,8 +186,10 @@ def _taken(group: Group) -> Ints:
 def _in_all_logs(group: Group) -> Ints:
     """Return the values that stand in the final log of each replica; none if not all were read."""
     logs = list(group.logs.get(FINAL, {}).values())
-    found = logs[0].values if len(logs) >= group.facts.plan.replication else np.empty(0, np.int64)
-    for log in logs[1:]:
+    if len(logs) < group.facts.plan.replication:
+        return np.empty(0, np.int64)
+    found = logs[0].values
+    for log in logs:
         found = found[within(found, log.values)]
     return found
 

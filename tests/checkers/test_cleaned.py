@@ -1,11 +1,12 @@
 """What a cleaner may have taken, and what other checks make of it on a compacted topic."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from checkers import duplicate, lost_write, send_order, torn_transaction, unseen
-from checkers.cleaned import kept, stayed, taken
+from checkers.cleaned import holes, kept, stayed, taken
 from checkers.columns import ints
 from checkers.facts import DiskLoss
 from checkers.group import Group
@@ -54,8 +55,38 @@ def test_what_still_stands_was_never_taken() -> None:
     on = partition(TWO, alike([(0, OLD), *LAST]))
     assert (taken(on).tolist(), kept_of(on)) == ([], {OTHER, NEW, TAIL})
     # Another replica may have led, which was cleaned earlier; or whose log nobody read.
-    for logs in ({**alike([(0, OLD), *LAST]), "n3": LAST}, {"n1": [(0, OLD), *LAST]}):
+    whole = alike([(0, OLD), *LAST])
+    for logs in ({**whole, "n3": LAST}, {**whole, "n2": LAST}, {"n1": [(0, OLD), *LAST]}):
         assert taken(partition(TWO, logs)).tolist() == [OLD]
+    moved = partition(TWO, {**whole, "n4": [(0, OLD), *LAST]})
+    assert taken(moved).tolist() == [], "a replica more than it has"
+
+
+def test_a_record_whose_place_nobody_knows_may_be_gone() -> None:
+    sends = [Sent(value=OLD), Sent(value=OTHER, placed=False)]
+    assert kept_of(partition(sends, {"n1": [(0, OLD)]})) == {OLD, TAIL}
+
+
+def test_a_tombstone_that_stands_somewhere_is_not_elsewhere() -> None:
+    lost = Sent(value=value(1, 3), outcome="info", placed=False)
+    sends = [Sent(value=DEAD, outcome="info", placed=False), Sent(value=OLD), lost]
+    for log in ([(0, DEAD), (1, OLD)], [(1, OLD)]):
+        on = partition(sends, {"n1": log})
+        assert (OLD in kept_of(on)) == (log[0][0] == 0)
+    # It was read at 0, and is gone; what it superseded stood nowhere else.
+    read = partition(sends, {"n1": [(1, OLD)]}, polls=read_back([(0, DEAD)]))
+    assert kept_of(read) == {OLD, TAIL}
+
+
+def test_a_cleaner_takes_what_stands_between_the_start_of_a_log_and_its_end() -> None:
+    on = partition([*TWO, Sent(value=value(2))], {"n1": [(0, OLD), (2, NEW)]})
+    (log,) = on.logs["final"].values()
+    assert holes(on, log) == 2
+    assert holes(on, replace(log, start=1)) == 2
+    assert holes(on, replace(log, start=2)) == 1
+    short = replace(log, records=log.records.slice(0, 2))
+    assert short.read_end == 3
+    assert holes(on, short) == 1, "3 is behind its end"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +134,7 @@ def test_a_tombstone_that_nobody_saw_may_stand_in_a_gap_and_nowhere_else() -> No
     all_kept = {OLD, OTHER, TAIL}
     assert kept_of(adrift(logs={"n1": [(0, OLD), (1, OTHER), (2, STRANGE)]})) == all_kept
     assert kept_of(adrift(polls=read_back([(2, STRANGE)]))) == all_kept
+    assert kept_of(adrift(polls=read_back([(9, STRANGE)]))) == {OTHER, TAIL}, "behind the log's end"
     on = adrift()
     told = [*on.table("sends").to_pylist(), ack(STRANGE, 2)]
     assert kept_of(changed(on, "sends", told)) == {*all_kept, STRANGE}
