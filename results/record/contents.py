@@ -18,6 +18,7 @@ ones; one of 8 bytes has none for a filler: then only the rest is compared. A sc
 have names, and neither key nor header.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -116,7 +117,21 @@ def damage(
         return np.zeros(len(payloads), np.int8)
     marks = repeat(_UNSEEN) if headers is None else headers
     records = zip(payloads, keys, marks, stamps_ms, strict=False)
-    return np.array([_damage_of(*record) for record in records], np.int8)
+    found = np.array([_damage_of(*record) for record in records], np.int8)
+    found[_of_other_keys(headers or ())] |= HEADERS
+    return found
+
+
+def _of_other_keys(marks: Sequence[object]) -> list[int]:
+    """Return which marks hold another number of keys than most: a run has one number.
+
+    A key may fit both, so that nothing else tells.
+    """
+    counts = [held[1] if (held := marked_value(found)) else 0 for found in marks]
+    ((usual, often),) = Counter(counts).most_common(1) or ((0, 0),)
+    if 2 * often <= len(counts):
+        return []
+    return [row for row, count in enumerate(counts) if count and usual not in {0, count}]
 
 
 def payload_of(value: int, size_bytes: int, at_ms: int, *, with_mixed: bool = False) -> bytes:
