@@ -272,11 +272,27 @@ def test_a_copy_that_was_cleaned_away_does_not_tell_who_wrote_it(
     assert (twice.evidence["value"], twice.broken_premises) == (NEW, premises)
 
 
-def test_an_order_inside_of_an_op_cannot_be_told_by_records_that_are_gone() -> None:
+@pytest.mark.parametrize(
+    ("sequence", "at", "told"),
+    [
+        (1, 0, (("new-producer-epoch",), ())),  # Its epoch began behind 0.
+        (0, 0, ((), ("shown-cause",))),  # It began behind both.
+        (2, 0, ((), ("shown-cause",))),  # It began in front of both.
+        (1, 2, ((), ("shown-cause",))),  # Both were told at one place.
+    ],
+)
+def test_an_order_inside_of_an_op_is_told_by_a_record_that_is_left(
+    sequence: int, at: int, told: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
     rows = [
-        {**ack(OLD, 2, op=5, at=9 * S), "invoke_ns": S, "mop": 0},
-        {**ack(OTHER, 0, op=5, at=9 * S), "invoke_ns": S, "mop": 1},
+        {**ack(OLD, 2, op=5, at=9 * S), "invoke_ns": S, "mop": 0, "process": 1},
+        {**ack(OTHER, at, op=5, at=9 * S), "invoke_ns": S, "mop": 1, "process": 1},
+        {**ack(TAIL, 3, op=6, at=9 * S), "process": 1},
     ]
-    on = changed(partition([Sent(value=TAIL)], {"n1": []}), "sends", rows)
-    (told,) = found(INT_BACK, on).anomalies
-    assert told.broken_premises == ("shown-cause",)
+    on = changed(partition([*TWO], {"n1": []}), "sends", rows)
+    (left,) = on.table("replica_records").to_pylist()
+    on = changed(on, "replica_records", [{**left, "sequence": sequence}])
+    (back,) = found(INT_BACK, on).anomalies
+    assert (back.excuses, back.broken_premises) == told
+    (lost,) = found(INT_BACK, changed(on, "replica_records", [])).anomalies
+    assert lost.broken_premises == ("shown-cause",)
