@@ -17,12 +17,13 @@ the high watermark of a replica that was not in sync; a log that could not be re
 
 A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
 down, keeps the value that it has, and never hears that it was deleted. So a value that is back
-counts in a replica's log only if that had gone beyond the tombstone in time, and was not truncated
-below it; and in a read only while the leader's log still has the tombstone.
+counts in a replica's log only if that certainly had the tombstone: it wrote it as leader, or had
+gone beyond it in time; and if it did not lose it again by a truncation or a fault of its disk. In a
+read it counts only while the leader's log still has the tombstone.
 
 What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
-from one that was cleaned away. A value that is back where a retention of 0 lets tombstones go at
-once, or where brokers' clocks are shifted, which decide when they go.
+from one that was cleaned away. A value that is back in a follower's log where a retention of 0 lets
+tombstones go at once, or where brokers' clocks are shifted, which decide when they go.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ import numpy as np
 
 from checkers.cleaned import holes, keys_in, latest, may_stand
 from checkers.client_reasons import final_server, hold, nodes_at
-from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
 from checkers.excuses import TAKES_RECORDS
@@ -168,7 +169,7 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
         sure = np.zeros_like(dead) if log is None else dead & log.holds(due_at, due_value)
     else:
         # Whatever took the last one from this log has taken all below it.
-        sure = _was_in_time(group, view.name, due_at, due_value)
+        sure = _had(group, view.name, due_at, due_value)
     lacks |= there & older & sure
     rows = [
         Wrong(
@@ -178,6 +179,36 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
         for key in np.flatnonzero(lacks).tolist()
     ]  # fmt: skip
     return int((there & (sure | ~may_go)).sum()), rows
+
+
+def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell which records a replica's log is certain to have held once, and never to have lost."""
+    cuts = group.table("truncations")
+    lost = [
+        *ints(cuts, "from_offset")[equal(cuts, "node", node)].tolist(),
+        *(
+            loss.first_taken
+            for loss in group.facts.disk_losses
+            if loss.concerns(group.topic, group.partition) and node in loss.nodes
+        ),
+    ]
+    had = _was_in_time(group, node, offsets, values) | _wrote(group, node, offsets, values)
+    return np.asarray(had & (offsets < min(lost, default=_FAR)), np.bool_)
+
+
+def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell which records a replica wrote as their leader, by the epochs that copies tell."""
+    told = group.table("leadership")
+    leaders, epochs = (ints(told, name) for name in ("leader", "leader_epoch"))
+    mine = [broker for broker in np.unique(leaders).tolist() if f"n{broker}" == node]
+    led = epochs[within(leaders, np.array(mine, np.int64)) & (epochs >= 0)]
+    wrote = np.zeros(len(offsets), np.bool_)
+    for name in ("polls", "replica_records"):
+        copies = group.table(name)
+        own = within(ints(copies, "leader_epoch"), led)
+        at = first_match(values, ints(copies, "value")[own])
+        wrote |= np.append(ints(copies, "offset")[own], NONE)[at] == offsets
+    return wrote
 
 
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
@@ -193,10 +224,7 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     at = first_match(values, ints(sends, "value"))
     sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
     until_ns = sent_ns + _retention_ns(facts)
-    early = reached[np.searchsorted(times[order], until_ns)] > offsets
-    cuts = group.table("truncations")
-    lowest = ints(cuts, "from_offset")[equal(cuts, "node", node)].min(initial=_FAR)
-    return np.asarray(early & (offsets < lowest), np.bool_)
+    return np.asarray(reached[np.searchsorted(times[order], until_ns)] > offsets, np.bool_)
 
 
 def _retention_ns(facts: RunFacts) -> int:

@@ -24,7 +24,9 @@ from tests.checkers.keyed import (
     about,
     changed,
     cleaned,
+    logged,
     partition,
+    read_back,
     told_end,
     value,
 )
@@ -36,6 +38,7 @@ OTHER = value(1)
 TWO = [Sent(value=OLD), Sent(value=OTHER), Sent(value=NEW), Sent(value=value(2))]
 """Key 0 at offsets 0 and 2."""
 LAST = [(1, OTHER), (2, NEW), (3, value(2))]
+_FAR = 1 << 60
 DELETED = [Sent(value=OLD), Sent(value=OTHER), Sent(value=DEAD), Sent(value=value(2))]
 """Key 0 at offset 0, its tombstone at 2."""
 DEAD_GONE = [(1, OTHER), (3, value(2))]
@@ -44,6 +47,10 @@ STALE = [(0, OLD), *DEAD_GONE]
 LOST = Sent(value=DEAD, outcome="info", placed=False)
 LOST_TOO = Sent(value=value(1, dead=True), outcome="info", placed=False)
 RETENTION = "log.cleaner.delete.retention.ms"
+LOSS = DiskLoss(
+    nodes=frozenset(NODES), topic="log-0", partition=0, end_after=2, end_before=9,
+    until_ns=3 * S, began_ns=2 * S, excuse="power-loss",
+)  # fmt: skip
 UNHEALED = tuple(
     replace(each, detail={"failed": "no"}) if each.name == "recovered" else each
     for each in about().milestones
@@ -150,6 +157,56 @@ def test_a_replica_that_was_cut_below_the_tombstone_may_have_come_late_again() -
         assert wrong(partition(DELETED[:3], logs, truncations=[{**cut, **elsewhere}])) == [
             (0, 2, 0)
         ]
+
+
+@pytest.mark.parametrize(
+    ("led", "read_at", "back"),
+    [
+        ((2, 0), 2, True),
+        ((2, 0), 9, False),  # Another copy, of which nobody knows more.
+        ((2, 1), 2, False),  # It led later.
+        ((1, 0), 2, False),
+    ],
+)
+@pytest.mark.parametrize("by_read", [True, False])
+def test_who_wrote_the_tombstone_had_it_however_short_it_stays(
+    led: tuple[int, int],
+    read_at: int,
+    back: bool,  # noqa: FBT001 - a case
+    by_read: bool,  # noqa: FBT001 - a case
+) -> None:
+    on = about({"broker": {RETENTION: "0"}})
+    logs = {"n2": STALE, "n3": DEAD_GONE}
+    early = {**read_back([(read_at, DEAD)])[0], "phase": "main", "op_id": 80, "leader_epoch": 0}
+    copy = {**logged("n3", [(read_at, DEAD)])[0], "snapshot": "step-1"}
+    given = partition(DELETED, logs, on=on, polls=[early] if by_read else [])
+    if not by_read:
+        records = given.table("replica_records").to_pylist()
+        given = changed(given, "replica_records", [*records, copy])
+    rows = [isr(1, 3, 2), leads(*led), leads(3, 5), {**leads(2, 0), "leader_epoch": None}]
+    given = changed(given, "leadership", rows)
+    assert wrong(given) == [(0, 2, 0)] * back
+    cut = {"node": "n2", "from_offset": 2, "to_offset": 4, "observed_ns": 2 * S}
+    assert wrong(changed(given, "truncations", [cut])) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "back"),
+    [
+        ({}, False),  # It may have fetched it again when the tombstone was gone.
+        ({"end_after": 3}, True),
+        ({"end_after": 3, "least_after": 2}, False),
+        ({"topic": "log-1"}, True),
+        ({"nodes": frozenset({"n1"})}, True),
+    ],
+)
+def test_a_replica_that_lost_its_disk_may_have_come_late_again(
+    loss: dict[str, Any],
+    back: bool,  # noqa: FBT001 - a case
+) -> None:
+    on = about(disk_losses=(replace(LOSS, **loss),))
+    logs = {"n1": DEAD_GONE, "n2": STALE}
+    assert wrong(partition(DELETED, logs, on=on)) == [(0, 2, 0)] * back
 
 
 def test_clocks_that_are_shifted_decide_when_a_tombstone_goes() -> None:
@@ -348,6 +405,7 @@ def test_a_run_in_which_no_cleaner_came_by_says_so() -> None:
     assert found(CHECKER, few).unshown == why, "of its one record"
     assert found(CHECKER, changed(few, "sends", [])).unshown == ()
     dead = partition([Sent(value=OLD), Sent(value=DEAD)], {"n1": [(1, DEAD)]}, told=[])
+    dead = changed(dead, "leadership", [isr(2, 1, 3)])
     without = changed(dead, "sends", dead.table("sends").to_pylist()[:2])
     assert found(CHECKER, without).unshown == (
         "each key may end with a tombstone, so a wrong last value could not show",
@@ -367,12 +425,6 @@ def test_one_wrong_key_is_told_once_with_all_places() -> None:
     assert "the log of n1 and the log of n2 and the log of n3 and the final read lack it" in (
         first.sentence
     )
-
-
-LOSS = DiskLoss(
-    nodes=frozenset(NODES), topic="log-0", partition=0, end_after=2, end_before=9,
-    until_ns=3 * S, began_ns=2 * S, excuse="power-loss",
-)  # fmt: skip
 
 
 def labels(on: Group) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -579,3 +631,64 @@ def a_followers_cleaner_came_by_once_more(record: Record, spot: Spot) -> None:
 def all_cleaners_came_by_after_the_final_reads(record: Record, spot: Spot) -> None:
     """Final reads still got what was superseded, and the logs have it no more."""
     _take(record, spot, _superseded(record, spot))
+
+
+def _ends_with_a_tombstone(record: Record, spot: Spot) -> tuple[Row, Row]:
+    """Have the last tombstone of the spot's partition be the last record of its key, and be gone.
+
+    Returns:
+        Its send, and the send before it of the key: what it deleted.
+    """
+    keys, sends = record.plan["keys"], record.rows("sends", **spot.place)
+    sends.sort(key=lambda row: _FAR if row["offset"] is None else int(row["offset"]))
+    sure = [row for row in sends if row["outcome"] == "ok" and row["offset"] is not None]
+    dead = next(row for row in reversed(sure) if is_tombstone(row["value"]))
+    key = key_number(dead["value"], keys)
+    mine = [row for row in sends if key_number(row["value"], keys) == key]
+    at = mine.index(dead)
+    later = {row["value"] for row in mine[at + 1 :]}
+    for name in ("sends", "polls", "replica_records"):
+        record.drop(name, lambda row: row["value"] in later, **spot.place)
+    _take(record, spot, {dead["value"]})
+    before = next(
+        row for row in reversed(mine[:at]) if row in sure and not is_tombstone(row["value"])
+    )
+    return dead, before
+
+
+def _put_back(record: Record, spot: Spot, send: Row, node: str) -> None:
+    like = record.rows("replica_records", snapshot="final", node=node, control=False, **spot.place)
+    record.add("replica_records", like[0], offset=send["offset"], value=send["value"])
+
+
+@broken("wrong-last-value", row="compaction", base="keyed")
+def what_a_tombstone_deleted_is_back_in_the_log_of_who_wrote_it(record: Record, spot: Spot) -> None:
+    _, before = _ends_with_a_tombstone(record, spot)
+    _put_back(record, spot, before, _leader(record, spot))
+
+
+@broken("wrong-last-value", row="compaction", base="keyed")
+def what_a_tombstone_deleted_is_back_on_a_follower(record: Record, spot: Spot) -> None:
+    _, before = _ends_with_a_tombstone(record, spot)
+    _put_back(record, spot, before, "n2")
+
+
+@innocent(base="keyed")
+def a_tombstone_goes_after_all_that_it_deleted(record: Record, spot: Spot) -> None:
+    """Nothing of the key is left in any log; final reads began after that."""
+    _ends_with_a_tombstone(record, spot)
+
+
+@innocent(base="keyed")
+def a_follower_comes_when_the_tombstone_is_gone(record: Record, spot: Spot) -> None:
+    """It keeps what was deleted: nothing shows that it was beyond the tombstone in time."""
+    dead, before = _ends_with_a_tombstone(record, spot)
+    _put_back(record, spot, before, "n2")
+    record.drop(
+        "replica_states",
+        lambda row: (
+            row["observed_ns"] is not None and row["observed_ns"] < dead["invoke_ns"] + 3 * S
+        ),
+        node="n2",
+        **spot.place,
+    )
