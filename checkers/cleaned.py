@@ -131,7 +131,7 @@ def _adrift(group: Group) -> Ints:
 
 
 def _last_gap(group: Group) -> int:
-    """Return the highest offset at which a record may have stood that nobody knows of; or -1."""
+    """Return the highest offset at which a record may have stood that nobody knows of, if any."""
     log = group.final_log
     if (
         log is None
