@@ -44,7 +44,7 @@ DELETED = [Sent(value=OLD), Sent(value=OTHER), Sent(value=DEAD), Sent(value=valu
 DEAD_GONE = [(1, OTHER), (3, value(2))]
 STALE = [(0, OLD), *DEAD_GONE]
 """Of `DELETED`: the value is back."""
-LOST = Sent(value=DEAD, outcome="info", placed=False)
+LOST = Sent(value=value(0, 1, dead=True), outcome="info", placed=False)
 LOST_TOO = Sent(value=value(1, dead=True), outcome="info", placed=False)
 RETENTION = "log.cleaner.delete.retention.ms"
 LOSS = DiskLoss(
@@ -85,6 +85,8 @@ def test_what_is_superseded_may_go_and_the_last_one_may_not() -> None:
     assert wrong(partition(TWO, {"n1": [(1, OTHER), (3, value(2))]})) == [(0, 2, -1)]
     stale = partition(TWO, {"n1": [(0, OLD), (1, OTHER), (3, value(2))]})
     assert wrong(stale) == [(0, 2, 0)]
+    (gone,) = sentences(CHECKER, partition(TWO, {"n1": [(1, OTHER), (3, value(2))]}))
+    assert gone.endswith("; the log of n1 lacks it: nothing of that key is there")
     (told,) = sentences(CHECKER, stale)
     assert told == (
         f"key 0 of log-0-0 ends with value {NEW} at offset 2, the last that was"
@@ -160,25 +162,28 @@ def test_a_replica_that_was_cut_below_the_tombstone_may_have_come_late_again() -
 
 
 @pytest.mark.parametrize(
-    ("led", "read_at", "back"),
+    ("led", "copy_of", "back"),
     [
-        ((2, 0), 2, True),
-        ((2, 0), 9, False),  # Another copy, of which nobody knows more.
-        ((2, 1), 2, False),  # It led later.
-        ((1, 0), 2, False),
+        ((2, 0), (0, 2), True),
+        ((2, 1), (1, 2), True),
+        ((2, 0), (0, 9), False),  # Another copy, of which nobody knows more.
+        ((2, 1), (0, 2), False),  # It led later.
+        ((1, 0), (0, 2), False),
+        ((2, 0), (None, 2), False),
     ],
 )
 @pytest.mark.parametrize("by_read", [True, False])
 def test_who_wrote_the_tombstone_had_it_however_short_it_stays(
     led: tuple[int, int],
-    read_at: int,
+    copy_of: tuple[int | None, int],
     back: bool,  # noqa: FBT001 - a case
     by_read: bool,  # noqa: FBT001 - a case
 ) -> None:
     on = about({"broker": {RETENTION: "0"}})
     logs = {"n2": STALE, "n3": DEAD_GONE}
-    early = {**read_back([(read_at, DEAD)])[0], "phase": "main", "op_id": 80, "leader_epoch": 0}
-    copy = {**logged("n3", [(read_at, DEAD)])[0], "snapshot": "step-1"}
+    epoch, at = copy_of
+    early = {**read_back([(at, DEAD)])[0], "phase": "main", "op_id": 80, "leader_epoch": epoch}
+    copy = {**logged("n3", [(at, DEAD)])[0], "snapshot": "step-1", "leader_epoch": epoch}
     given = partition(DELETED, logs, on=on, polls=[early] if by_read else [])
     if not by_read:
         records = given.table("replica_records").to_pylist()
@@ -365,6 +370,8 @@ def test_a_tombstone_that_nobody_saw_hides_what_it_may_have_deleted_and_says_so(
         ([Sent(value=OLD), Sent(value=DEAD, outcome="info"), LOST], [], [], ""),
         ([Sent(value=DEAD), LOST], [], [], ""),
         ([LOST], [], [], ""),
+        # No cleaner took anything.
+        ([Sent(value=OLD), Sent(value=OTHER), LOST], [(0, OLD), (1, OTHER)], [], ""),
     ):  # fmt: skip
         on = found(CHECKER, partition(sends, {"n1": log}))
         assert [(each.evidence["key"], each.offset) for each in on.anomalies] == [
@@ -453,7 +460,10 @@ def test_disks_that_lost_it_everywhere_allow_it(
 def test_when_it_was_acknowledged_decides_and_not_another_one() -> None:
     on = about(disk_losses=(LOSS,))
     for number, at in ((2, 9 * S), (1, S), (3, S)):
-        sends = [replace(each, at=9 * S if row == number else S) for row, each in enumerate(TWO)]
+        history = [*TWO[:3], Sent(value=value(2, 60))]
+        sends = [
+            replace(each, at=9 * S if row == number else S) for row, each in enumerate(history)
+        ]
         logs = dict.fromkeys(NODES, LAST[:1])
         excuses = () if at > S else ("power-loss",)
         assert labels(partition(sends, logs, on=on)) == (excuses, ())
