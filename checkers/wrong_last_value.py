@@ -12,14 +12,15 @@ every replica's log, as far as that goes; or it was a tombstone, and nothing of 
 below it. That holds for each replica by itself, whenever its cleaner came by.
 
 What would not prove it: a record that a later one of its key may have superseded, if that may have
-committed (`cleaned`), as a tombstone may whose place nobody knows; what lies above
-the high watermark of a replica that was not in sync; a log that could not be read to its end.
+committed (`cleaned`). A tombstone with an unknown offset may have superseded it. Nor what lies
+above the high watermark of a replica that was not in sync; a log that could not be read to its end.
 
 A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
 down, keeps the value that it has, and never hears that it was deleted. So a value that is back
 counts in a replica's log only if that certainly had the tombstone: it wrote it as leader, or had
-gone beyond it in time; and if it did not lose it again by a truncation or a fault of its disk. In a
-read it counts only while the leader's log still has the tombstone.
+gone beyond it in time; and if it did not lose it again by a truncation or a fault of its disk. A
+reassignment may copy any replica anew after the tombstone went, so then no log proves it. In a read
+it counts only while the leader's log still has the tombstone.
 
 What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
 from one that was cleaned away. A value that is back in a follower's log where a retention of 0 lets
@@ -31,6 +32,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from checkers.acknowledger import moved
 from checkers.cleaned import holes, keys_in, latest, may_stand
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
@@ -183,6 +185,8 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
 
 def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     """Tell which records a replica's log is certain to have held once, and never to have lost."""
+    if moved(group):
+        return np.zeros(len(offsets), np.bool_)
     cuts = group.table("truncations")
     lost = [
         *ints(cuts, "from_offset")[equal(cuts, "node", node)].tolist(),

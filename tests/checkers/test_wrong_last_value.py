@@ -1,5 +1,6 @@
 """wrong-last-value: of a compacted log, a key that ends with an older record, or with none."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import wrong_last_value
-from checkers.facts import DiskLoss
+from checkers.facts import DiskLoss, Disturbance
 from checkers.findings import number_in, texts_in
 from checkers.group import Group
 from results.record.keys import is_tombstone, key_number
@@ -193,6 +194,16 @@ def test_who_wrote_the_tombstone_had_it_however_short_it_stays(
     assert wrong(given) == [(0, 2, 0)] * back
     cut = {"node": "n2", "from_offset": 2, "to_offset": 4, "observed_ns": 2 * S}
     assert wrong(changed(given, "truncations", [cut])) == []
+
+
+def test_a_replica_that_was_moved_may_have_been_copied_when_the_tombstone_was_gone() -> None:
+    for kind, back in (("reassignment", False), ("kill", True)):
+        on = about(disturbances=(Disturbance(kind=kind, begun_ns=2 * S, ended_ns=3 * S),))
+        assert wrong(partition(DELETED, {"n1": STALE, "n2": DEAD_GONE}, on=on)) == (
+            [(0, 2, 0)] * back
+        )
+        # A moved replica that lacks the last value is wrong all the same.
+        assert wrong(partition(TWO, {"n1": DEAD_GONE}, on=on)) == [(0, 2, -1)]
 
 
 @pytest.mark.parametrize(
@@ -643,8 +654,8 @@ def all_cleaners_came_by_after_the_final_reads(record: Record, spot: Spot) -> No
     _take(record, spot, _superseded(record, spot))
 
 
-def _ends_with_a_tombstone(record: Record, spot: Spot) -> tuple[Row, Row]:
-    """Have the last tombstone of the spot's partition be the last record of its key, and be gone.
+def _ends_with_a_tombstone(record: Record, spot: Spot, *, until_ns: int = _FAR) -> tuple[Row, Row]:
+    """Have a partition's last tombstone, until then, be the last record of its key, and be gone.
 
     Returns:
         Its send, and the send before it of the key: what it deleted.
@@ -652,7 +663,11 @@ def _ends_with_a_tombstone(record: Record, spot: Spot) -> tuple[Row, Row]:
     keys, sends = record.plan["keys"], record.rows("sends", **spot.place)
     sends.sort(key=lambda row: _FAR if row["offset"] is None else int(row["offset"]))
     sure = [row for row in sends if row["outcome"] == "ok" and row["offset"] is not None]
-    dead = next(row for row in reversed(sure) if is_tombstone(row["value"]))
+    dead = next(
+        row
+        for row in reversed(sure)
+        if is_tombstone(row["value"]) and row["complete_ns"] < until_ns
+    )
     key = key_number(dead["value"], keys)
     mine = [row for row in sends if key_number(row["value"], keys) == key]
     at = mine.index(dead)
@@ -687,6 +702,19 @@ def what_a_tombstone_deleted_is_back_on_a_follower(record: Record, spot: Spot) -
 def a_tombstone_goes_after_all_that_it_deleted(record: Record, spot: Spot) -> None:
     """Nothing of the key is left in any log; final reads began after that."""
     _ends_with_a_tombstone(record, spot)
+
+
+@innocent(base="keyed")
+def who_wrote_a_tombstone_is_moved_away_and_copied_anew(record: Record, spot: Spot) -> None:
+    """It takes the old value from a replica that its cleaner has not come by."""
+    until_ns = record.stone("main-ended") - S
+    dead, before = _ends_with_a_tombstone(record, spot, until_ns=until_ns)
+    _put_back(record, spot, before, _leader(record, spot))
+    (like,) = record.rows("faults", kind="kill")
+    spec = {**json.loads(like["spec"]), "kind": "reassignment", "family": "reassignment"}
+    steps = ("requested_ns", "confirmed_ns", "healed_ns")
+    times = {name: int(dead["complete_ns"]) + at * S // 10 for at, name in enumerate(steps, 1)}
+    record.add("faults", like, fault_id=3, kind="reassignment", spec=json.dumps(spec), **times)
 
 
 @innocent(base="keyed")
