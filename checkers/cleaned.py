@@ -7,14 +7,17 @@ its key is in the log to stay, or if it is a tombstone, which goes some time aft
 So of a committed record nothing can be asked if any later record of its key may have committed:
 
 - one that certainly committed, or that the last leader's final log still holds;
-- a tombstone, which may have gone since, wherever it is known to have stood; one whose place nobody
-  knows, wherever nobody knows what stood.
+- a tombstone, which may have gone since, wherever it is known to have stood. A tombstone with an
+  unknown offset may have stood in any unexplained gap. So may a second copy of one that was sent
+  again: of a tombstone without an answer, and of any if the producer is not idempotent. But the
+  last leader's final log does not hold one copy of a tombstone if a later one is gone.
 
-So of the latter it matters where the last leader's final log has a gap: an offset at which it holds
-nothing, and at which no writer or reader was told of a record. Above the last gap no cleaner took
-anything that nobody knows; and a tombstone stands above all that was acknowledged before it was
-sent. One that was cut off was never committed, and a cleaner stops at the last stable offset. But
-an unclean election or a fault of disks cuts off what was: then it may have stood anywhere.
+An unexplained gap of the last leader's final log is an offset at which it holds nothing, and at
+which no writer or reader was told of a record. Above the last gap no cleaner took anything that
+nobody knows; and a tombstone stands above all that was acknowledged before it was sent. One that
+was cut off was never committed, and a cleaner stops at the last stable offset. Before 3.1.0 it
+stopped only at open transactions (KAFKA-13194), and an unclean election or a fault of disks cuts
+off what was committed: then a tombstone may have stood anywhere.
 
 A later record that is neither was cut off, and had to be superseded itself to be cleaned away.
 Without that log, any later record counts that was ever told or read. Sends that certainly failed
@@ -34,6 +37,8 @@ from results.record.keys import are_tombstones, key_numbers
 from results.record.terms import Outcome
 
 _FAR = int(np.iinfo(np.int64).max)
+_FIRST_BOUNDED = (3, 1)
+"""Cleaners of versions before may take what lies above the high watermark."""
 _TELL = ("sends", "polls")
 """Tables that tell what stood at an offset, whether or not it stands there still."""
 
@@ -45,7 +50,8 @@ class Latest:
     Attributes:
         offsets: By the key's number: the highest offset of such a record, -1 if there is none.
         tombstones: The same, of tombstones alone that are known to have stood somewhere.
-        adrift: The same, of tombstones alone whose place nobody knows: where one may have stood.
+        adrift: The same, of tombstones alone with an unknown offset, or perhaps an unknown copy:
+            where one may have stood.
     """
 
     offsets: Ints
@@ -85,8 +91,8 @@ def keys_in(group: Group, values: Ints) -> Ints:
 def may_stand(group: Group, values: Ints) -> Mask:
     """Tell which values were sent and may have committed."""
     sends = group.table("sends")
-    failed = equal(sends, "outcome", Outcome.FAIL.value)
-    return within(values, ints(sends, "value")[~failed])
+    open_sends = present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)
+    return within(values, ints(sends, "value")[open_sends])
 
 
 def latest(group: Group) -> Latest:
@@ -116,11 +122,11 @@ def _latest(group: Group) -> Latest:
 
 
 def _adrift(group: Group) -> Ints:
-    """Return how far up a tombstone of each key may have stood whose place nobody knows."""
+    """Return how far up a tombstone of each key, or a copy, may have stood unknown to anybody."""
     sends = group.table("sends")
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     lost = may_stand(group, values) & are_tombstones(values)
-    lost &= ~within(values, _places(group)[1])
+    lost &= ~within(values, _places(group)[1]) | _may_stand_twice(group)
     told = np.flatnonzero(present(sends, "complete_ns"))
     told = told[np.argsort(ints(sends, "complete_ns")[told], kind="stable")]
     below = np.append(NONE, np.maximum.accumulate(offsets[told]))
@@ -128,6 +134,17 @@ def _adrift(group: Group) -> Ints:
     before = below[np.searchsorted(ints(sends, "complete_ns")[told], begun)]
     gap = _last_gap(group)
     return _highest(group, np.where(gap > before, gap, NONE), values[lost])
+
+
+def _may_stand_twice(group: Group) -> Mask:
+    """Tell which sends may have a copy above the known one, and both may be gone."""
+    sends, log, facts = group.table("sends"), group.final_log, group.facts
+    again = equal(sends, "outcome", Outcome.INFO.value)
+    if not facts.idempotent:
+        again = np.ones_like(again)
+    if log is not None:
+        again = again & ~within(ints(sends, "value"), log.values)
+    return np.asarray(again & facts.retries, np.bool_)
 
 
 def _last_gap(group: Group) -> int:
@@ -140,6 +157,7 @@ def _last_gap(group: Group) -> int:
         or group.facts.disk_losses
         or group.facts.weak_acks  # What was told may have been cut off again.
         or unclean_elections(group).seen
+        or group.facts.plan.version_numbers < _FIRST_BOUNDED
     ):
         return _FAR
     known = stack([log.offsets, *(ints(group.table(name), "offset") for name in _TELL)])

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from checkers import duplicate, lost_write, send_order, torn_transaction, unseen
-from checkers.cleaned import holes, kept, stayed, taken
-from checkers.columns import ints
+from checkers.cleaned import holes, kept, may_stand, stayed, taken
+from checkers.columns import NONE, ints
 from checkers.facts import DiskLoss
 from checkers.group import Group
 from checkers.poll_order import CHECKERS as POLL_ORDER
@@ -73,9 +74,48 @@ def test_a_tombstone_that_stands_somewhere_is_not_elsewhere() -> None:
     for log in ([(0, DEAD), (1, OLD)], [(1, OLD)]):
         on = partition(sends, {"n1": log})
         assert (OLD in kept_of(on)) == (log[0][0] == 0)
-    # It was read at 0, and is gone; what it superseded stood nowhere else.
-    read = partition(sends, {"n1": [(1, OLD)]}, polls=read_back([(0, DEAD)]))
-    assert kept_of(read) == {OLD, TAIL}
+
+
+@pytest.mark.parametrize(
+    ("dead", "client", "kept_old"),
+    [
+        ("info", {}, False),  # A client that had no answer may have sent it again.
+        ("ok", {}, True),  # It sends nothing again behind its answer.
+        ("ok", {"enable.idempotence": "false"}, False),  # An earlier request may come late.
+        ("info", {"retries": "0"}, True),
+        ("ok", {"enable.idempotence": "false", "retries": "0"}, True),
+    ],
+)
+def test_a_tombstone_that_was_read_may_have_stood_a_second_time(
+    dead: str,
+    client: dict[str, str],
+    kept_old: bool,  # noqa: FBT001 - a case
+) -> None:
+    """It was read at 0, and is gone; a copy may have stood in the gap at 2 and deleted 1."""
+    lost = Sent(value=value(1, 3), outcome="info", placed=False)
+    sends = [Sent(value=DEAD, outcome=dead, placed=dead == "ok"), Sent(value=OLD), lost]
+    polls, on = read_back([(0, DEAD)]), about({"client": client})
+    gone = partition(sends, {"n1": [(1, OLD)]}, polls=polls, on=on)
+    assert (OLD in kept_of(gone)) == kept_old
+    there = partition(sends, {"n1": [(0, DEAD), (1, OLD)]}, polls=polls, on=on)
+    assert OLD in kept_of(there), "a copy that superseded it would have taken it along"
+
+
+def test_a_send_without_a_value_may_not_stand() -> None:
+    on = partition(TWO, {"n1": LAST})
+    rows = [{**row, "value": None} for row in on.table("sends").to_pylist()[:1]]
+    assert may_stand(changed(on, "sends", rows), np.array([NONE, OLD])).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("version", "left"),
+    [("3.0.2", {OTHER, TAIL}), ("3.1.0", {OTHER, NEW, TAIL}), ("4.3.1", {OTHER, NEW, TAIL})],
+)
+def test_cleaners_of_old_versions_may_take_what_was_not_committed(
+    version: str, left: set[int]
+) -> None:
+    """A tombstone of a leader that was alone, cut off again, may have stood anywhere."""
+    assert kept_of(adrift(Sent(value=NEW), on=about({"system": f"kafka:{version}"}))) == left
 
 
 def test_a_cleaner_takes_what_stands_between_the_start_of_a_log_and_its_end() -> None:
