@@ -5,11 +5,12 @@ partition. So one record that is left tells how far back its epoch reaches, if i
 writer's records stood: acknowledgements and reads say that. Each worker has one producer for its
 plain sends.
 
-Be `q` the sequence of a record that is left, and two records of the writer stood below it, as two
-copies of a value, or two that stand in the wrong order. If that many records of the writer stood
-between the lower one and it, or more, the epoch did not reach the lower one. If fewer stood between
-the higher one and it, with those whose place nobody knows, the epoch reached the higher one. If
-both hold, they have an epoch each.
+Let `q` be the sequence number of a remaining record. Two records of the writer stood below it: two
+copies of a value, or two that stand in the wrong order. If `q` records of the writer or more stood
+between the lower one and the remaining one, the epoch did not reach the lower one. If fewer stood
+between the higher one and the remaining one, the epoch reached the higher one. Sends with an
+unknown offset count there, and so does each offset with an unknown record, which may be a second
+copy. If both hold, the two records have an epoch each.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, distinct, ints, present, stack, within
+from checkers.columns import NONE, Ints, distinct, ints, present, stack, within
 from checkers.group import Group, once
 
 
@@ -28,12 +29,14 @@ class _Writer:
 
     Attributes:
         places: Where records of them stood, ascending.
+        known: Where a record stood that anybody knows, of any writer; ascending.
         astray: How many are nowhere known to have stood.
         left, sequences: Of the records that the last leader's final log holds: where, and their
             sequence numbers.
     """
 
     places: Ints
+    known: Ints
     astray: int
     left: Ints
     sequences: Ints
@@ -46,26 +49,29 @@ class _Writer:
         at, sequence = int(self.left[first]), int(self.sequences[first])
         ends = np.searchsorted(self.places, np.array([low, high]), side="right")
         earlier, later = (np.searchsorted(self.places, at) - ends).tolist()
-        return bool(sequence <= earlier and (at == high or later + self.astray < sequence))
+        behind, before = np.searchsorted(self.known, np.array([high + 1, at])).tolist()
+        unknown = at - high - 1 - (before - behind) + self.astray
+        return bool(sequence <= earlier and (at == high or later + unknown < sequence))
 
 
-def in_epochs_of_their_own(group: Group, value: int, offsets: Sequence[int]) -> bool:
+def in_epochs_of_their_own(group: Group, row: int, offsets: Sequence[int]) -> bool:
     """Tell whether each record of plain sends is certain to have another epoch than the one before.
 
     Args:
         group: The partition.
-        value: What one of them holds: all are of its writer.
+        row: Of `sends`, of one of them: all are of its writer.
         offsets: Of the records, ascending.
     """
-    sends = group.table("sends")
-    own = _workers(group)[(ints(sends, "value") == value) & ~present(sends, "txn_id")]
-    writer = _writer(group, int(own[0])) if len(own) else None
+    worker = int(group.view(_workers)[row])
+    writer = _writer(group, worker) if worker != NONE else None
     return writer is not None and all(writer.began_between(*pair) for pair in pairwise(offsets))
 
 
 def _workers(group: Group) -> Ints:
-    plan = group.facts.plan
-    return ints(group.table("sends"), "process") % plan.concurrency % plan.crews
+    """Return the worker of each plain send, -1 of those in transactions."""
+    plan, sends = group.facts.plan, group.table("sends")
+    workers = ints(sends, "process") % plan.concurrency % plan.crews
+    return np.where(present(sends, "txn_id"), NONE, workers)
 
 
 @once
@@ -73,13 +79,15 @@ def _writer(group: Group, worker: int) -> _Writer | None:
     sends, log = group.table("sends"), group.final_log
     if log is None:
         return None
-    mine = ints(sends, "value")[~present(sends, "txn_id") & (_workers(group) == worker)]
+    mine = ints(sends, "value")[group.view(_workers) == worker]
     tables = [group.table(name) for name in ("sends", "polls", "replica_records")]
     offsets, found = (stack([ints(each, name) for each in tables]) for name in ("offset", "value"))
-    known = (offsets >= 0) & within(found, mine)
+    placed = offsets >= 0
+    known = placed & within(found, mine)
     left = within(log.values, mine)
     return _Writer(
         places=distinct(offsets[known]),
+        known=distinct(stack([log.offsets, offsets[placed]])),
         astray=int((~within(mine, found[known])).sum()),
         left=log.offsets[left],
         sequences=log.sequences[left],

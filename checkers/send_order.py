@@ -159,12 +159,12 @@ def _cleaned(group: Group, steps: Steps) -> Mask:
 
 def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
     """Tell which of some steps have records of two epochs, as one that is left shows (`resent`)."""
-    values, offsets = (ints(group.table("sends"), name) for name in ("value", "offset"))
+    offsets = ints(group.table("sends"), "offset")
     apart = np.zeros(len(some), np.bool_)
     for row in np.flatnonzero(some).tolist():
-        earlier, later = steps.since[row], steps.at[row]
-        pair = int(offsets[later]), int(offsets[earlier])
-        apart[row] = pair[0] < pair[1] and in_epochs_of_their_own(group, int(values[later]), pair)
+        later = int(steps.at[row])
+        pair = int(offsets[later]), int(offsets[steps.since[row]])
+        apart[row] = pair[0] < pair[1] and in_epochs_of_their_own(group, later, pair)
     return apart
 
 
