@@ -113,6 +113,12 @@ def test_a_mark_of_another_number_of_keys_is_not_what_was_sent(value: int, among
     tie = damage(payloads[-2:], keys[-2:], marks[-2:], [AT_MS] * 2)
     assert not tie.any()
     assert looked_at(value, payloads[-1], keys[-1], marks[-1]) == 0
+    # Who knows the plan needs no others; and a damaged majority does not decide.
+    told = damage(payloads[-2:], keys[-2:], marks[-2:], [AT_MS] * 2, of_keys=KEYS)
+    assert told.tolist() == [0, HEADERS]
+    payloads, keys, marks = ([one[-2], *[one[-1]] * 3] for one in (payloads, keys, marks))
+    told = damage(payloads, keys, marks, [AT_MS] * 4, of_keys=KEYS)
+    assert told.tolist() == [0, *[HEADERS] * 3]
 
 
 def test_nothing_else_is_a_mark() -> None:
