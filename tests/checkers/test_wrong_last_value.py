@@ -396,6 +396,16 @@ def test_a_tombstone_that_nobody_saw_hides_what_it_may_have_deleted_and_says_so(
                            if told else "")  # fmt: skip
 
 
+def test_a_tombstone_that_was_read_may_have_stood_above_the_last_value_as_well() -> None:
+    dead = Sent(value=DEAD, outcome="info", placed=False)
+    gap = Sent(value=value(2), outcome="info", placed=False)
+    sends = [dead, Sent(value=OTHER), Sent(value=NEW), gap]
+    logs, polls = {"n1": [(1, OTHER)]}, read_back([(0, DEAD)])
+    assert wrong(partition(sends, logs, polls=polls)) == []
+    once = about({"client": {"retries": "0"}})
+    assert wrong(partition(sends, logs, polls=polls, on=once)) == [(0, 2, -1)]
+
+
 def test_only_compacted_topics_whose_keys_are_known_have_last_values() -> None:
     assert CHECKER.applies(about())
     assert CHECKER.applies(about({"keys": 1}))
