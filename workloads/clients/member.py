@@ -49,7 +49,8 @@ class GroupConsumer:
         settings = member_settings(
             plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
         )
-        self._headers, self._incremental = plan.keeps_headers, is_incremental(settings)
+        self._headers, self._keys = plan.keeps_headers, plan.keys
+        self._incremental = is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._listener: Listener | None = None
         self._membership: object = None
@@ -91,7 +92,7 @@ class GroupConsumer:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
             return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
-        return batch_of(messages, isolation=self._isolation, headers=self._headers)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
         """Read partitions that were given; None: from where librdkafka hears by itself."""
