@@ -1,6 +1,5 @@
 """A real standalone cluster: a master and two workers on loopback, whose Python lacks our code."""
 
-import os
 import re
 import shutil
 import stat
@@ -8,13 +7,11 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
 from checkers.engine import EngineError
@@ -27,25 +24,21 @@ from checkers.spark.local import LocalEngine
 from checkers.spark.shipping import NEEDED, OF_FILES, archive, missing
 from checkers.spark.shuffled import _split_files
 from checkers.stored import load_facts
-from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
 from results.verdict_json import read_verdict
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.standalone import executors, standalone
 from tests.checkers.test_handed_tables import CORPUS
 from tests.checkers.test_oracle_agreement import lose
 
-HOME = Path(pyspark.__file__).parent
 OURS = re.compile(r"(__editable__|logquake|checkers|cluster|harness|nemesis|results|workloads)")
 pytestmark = [
     pytest.mark.everything,
     pytest.mark.timeout(900),
 ]  # A machine that is busy starts five JVMs slowly.
-CORES, MEMORY = "1", "700m"
-SWIFT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-"""Flags of Java processes that live for seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,57 +60,11 @@ def libraries(folder: Path, *, without: str = "") -> Path:
     return folder / "bin" / "python"
 
 
-@contextmanager
-def service(folder: Path, *arguments: str) -> Iterator[Path]:
-    """Run one of Spark's own services; gives the file that it writes to."""
-    home = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment = {**home, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
-                   "SPARK_DAEMON_MEMORY": "256m",
-                   "SPARK_DAEMON_JAVA_OPTS": f"{SWIFT} -Dspark.master.rest.enabled=false",
-                   "SPARK_WORKER_DIR": str(folder / "work"),
-                   "SPARK_LOCAL_DIRS": str(folder / "work")}  # fmt: skip
-    folder.mkdir()
-    said = folder / "said.txt"
-    with said.open("wb") as file:
-        process = subprocess.Popen([HOME / "bin" / "spark-class", *arguments], cwd=folder,
-                                   env=environment, stdout=file, stderr=file)  # fmt: skip
-        try:
-            yield said
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def line_of(said: Path, pattern: str) -> str:
-    told = wait_until(
-        lambda: re.search(pattern, said.read_text(errors="replace")), timeout_s=240, what=pattern
-    )
-    return told[1]
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    one = "org.apache.spark.deploy.{0}.{1} --host 127.0.0.1 --port 0 --webui-port 0"
-    with ExitStack() as stack:
-        arguments = one.format("master", "Master").split()
-        said = stack.enter_context(service(folder / "master", *arguments))
-        master = line_of(said, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for name in ("worker-1", "worker-2"):
-            arguments = one.format("worker", "Worker").split()
-            worker = stack.enter_context(
-                service(folder / name, *arguments, "--cores", CORES, "--memory", MEMORY, master)
-            )
-            line_of(worker, r"(Successfully registered with master)")
+    with standalone(folder, workers=2) as master:
         yield Cluster(master=master, python=libraries(folder / "libraries"))
-
-
-def executors(folder: Path, *, count: int) -> None:
-    """Write the settings of a program that has so many executors, one a worker."""
-    (folder / "conf").mkdir(exist_ok=True)
-    lines = ["spark.executor.memory 512m", f"spark.executor.extraJavaOptions {SWIFT}",
-             f"spark.cores.max {count}"]  # fmt: skip
-    (folder / "conf" / "spark-defaults.conf").write_text("\n".join([*lines, ""]))
 
 
 @pytest.fixture(autouse=True)
