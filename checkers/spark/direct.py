@@ -2,7 +2,7 @@
 
 A task is told runs and places, and nothing else: it reads their row groups itself, so that no row
 passes through the JVM, is packed, or is shuffled. Groups are put together into as many tasks as
-keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
+keep all cores busy, the biggest ones first; of those that need much memory one runs at a time.
 
 On this machine results come back by files, from a cluster through Spark.
 """
@@ -35,8 +35,8 @@ _STEPS_A_TASK = 4
 _HERE = "local"
 _PROBES_A_CORE = 4
 """Tasks that look what a cluster sees; so many that each machine is likely to have one."""
-_ALONE = 24_000_000
-"""A group of more rows is judged while no other is, or two of them would need too much memory."""
+_BIG = 24_000_000
+"""Groups of more rows are judged one after the other: two at a time need too much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,26 +78,23 @@ def examine_directly(
             Work(root=absolute, facts=facts, places=(place,), rows=count)
             for place, count in sorted(rows.items())
         ]
-    big = [work for work in works if work.rows > _ALONE]
-    if big:
-        yield from _judged(session, [big])
-    tasks = shared_out([work for work in works if work.rows <= _ALONE], _TASKS_A_CORE * at_once)
-    if tasks:
-        yield from _judged(session, tasks)
+    yield from _in_tasks(session, shared_out(works, _TASKS_A_CORE * at_once), _judge)
 
 
-def shared_out(works: Iterable[Work], tasks: int) -> list[list[Work]]:
+def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
     """Share work out to tasks, evenly by rows; what comes first has the most.
 
-    Small runs stay whole: their tables are then read once.
+    Small runs stay whole: their tables are then read once. Big groups are one task's.
 
     Args:
         works: Of one place each.
-        tasks: At most so many.
+        tasks: At most so many, and one for big groups.
     """
+    big = [work for work in works if work.rows > _BIG]
     by_root: dict[Path, list[Work]] = {}
     for work in works:
-        by_root.setdefault(work.root, []).append(work)
+        if work.rows <= _BIG:
+            by_root.setdefault(work.root, []).append(work)
     share = sum(work.rows for mine in by_root.values() for work in mine) / tasks
     units: list[Work] = []
     for mine in by_root.values():
@@ -109,17 +106,14 @@ def shared_out(works: Iterable[Work], tasks: int) -> list[list[Work]]:
         least = filled.index(min(filled))
         shares[least].append(unit)
         filled[least] += unit.rows
-    return [shares[at] for at in sorted(range(len(shares)), key=lambda each: -filled[each])]
+    rest = [shares[at] for at in sorted(range(len(shares)), key=lambda each: -filled[each])]
+    return [big, *rest] if big else rest
 
 
 def _joined(works: Sequence[Work]) -> Work:
     places = tuple(place for work in works for place in work.places)
     rows = sum(work.rows for work in works)
     return Work(root=works[0].root, facts=works[0].facts, places=places, rows=rows)
-
-
-def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[Piece]:
-    yield from _in_tasks(session, tasks, _judge)
 
 
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
