@@ -10,7 +10,7 @@ of records and who leads first.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,8 @@ def offset_of(message: Ints) -> Ints:
 
 
 def write_run(root: Path, shape: Shape) -> None:
-    """Write a run as its live streams have it."""
+    """Write a run as its live streams have it: of whole rounds."""
+    shape = replace(shape, ops=shape.rounds * 2 * shape.partitions)
     paths = RunPaths(root)
     paths.live.mkdir(parents=True)
     plan = Plan(topics=1, partitions=shape.partitions, nemesis=(), workers=1)
@@ -271,6 +272,7 @@ def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
         last = starts[epoch + 1][1] if epoch + 1 < EPOCHS else shape.rounds
         leader = shape.leader(partition, epoch)
         asked = np.arange(begun + S // 4, last * width * OP_NS, S)
+        asked -= np.abs(_hashes(asked, partition)) % (10 * MS)  # No timer is exact.
         ended = (asked // OP_NS - width - 2 * partition) // width  # Rounds that ended by then.
         marks = offset_of(2 * np.clip(ended, 0, shape.rounds))
         told: dict[str, object] = {**_place(partition), "leader": leader, "leader_epoch": epoch,
