@@ -16,7 +16,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.columns import Ints, Mask, equal, ints, present, select, slices, texts
 from checkers.findings import anomaly_at, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Scope
@@ -61,6 +61,17 @@ def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
     return mask
 
 
+def _counts(group: Group) -> list[_Count]:
+    parts = []
+    for ops in slices(group.table("ops"), _COUNTED):
+        useful = _useful(ops)
+        parts.append(_in_main(group, useful) + _around_faults(group, useful))
+    return [
+        (each[0][0], sum(had for _, had, _ in each), each[0][2])
+        for each in zip(*parts, strict=True)
+    ]
+
+
 def _in_main(group: Group, useful: pa.Table) -> list[_Count]:
     minimums = group.facts.plan.minimums
     main = equal(useful, "phase", Phase.MAIN.value)
@@ -71,10 +82,11 @@ def _in_main(group: Group, useful: pa.Table) -> list[_Count]:
     return [(f"{what} in the main phase", had, least) for what, had, least in wanted]
 
 
+_COUNTED = ("f", "outcome", "phase", "messages", "complete_ns")
+
+
 def _check(group: Group) -> Findings:
-    useful = _useful(group.table("ops"))
-    counts = _in_main(group, useful) + _around_faults(group, useful)
-    asked = [each for each in counts if each[2] > 0]
+    asked = [each for each in _counts(group) if each[2] > 0]
     gaps = [each for each in asked if each[1] < each[2]]
     return findings(len(asked), gaps, lambda gap: _describe(group, gap))
 
