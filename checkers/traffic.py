@@ -66,10 +66,8 @@ def _counts(group: Group) -> list[_Count]:
     for ops in slices(group.table("ops"), _COUNTED):
         useful = _useful(ops)
         parts.append(_in_main(group, useful) + _around_faults(group, useful))
-    return [
-        (each[0][0], sum(had for _, had, _ in each), each[0][2])
-        for each in zip(*parts, strict=True)
-    ]
+    same = zip(*parts, strict=True)
+    return [(each[0][0], sum(had for _, had, _ in each), each[0][2]) for each in same]
 
 
 def _in_main(group: Group, useful: pa.Table) -> list[_Count]:

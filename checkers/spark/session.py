@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
@@ -52,6 +52,7 @@ ENDED = (
     " memory?); nothing was judged, and the same command tries again"
 )
 _FAILURES = {
+    r"StoreError: ([^\n]*)": "{}",
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
     ),
@@ -309,7 +310,9 @@ def is_alive(context: SparkContext) -> bool:
 def _stop(context: SparkContext) -> bool:
     """Stop Spark; return whether its Java ended in order."""
     gateway = context._gateway  # noqa: SLF001 - stop() leaves the JVM
-    with suppress(Py4JError, OSError):  # Of a Java that is gone.
+    try:
+        context.stop()
+    except (Py4JError, OSError):  # Java is gone; now what of it is in this process.
         context.stop()
     return gateway is not None and _end(gateway)
 
