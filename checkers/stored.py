@@ -59,6 +59,7 @@ from results.record.milestones import Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.seal import seal
+from results.record.shares import has_shares
 from results.record.stream import STREAM_SUFFIX, stream_parts
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
@@ -179,6 +180,7 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
         *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
         *(("transforms", writer) for writer in writers
           if plan.workload == "pipeline" and "main" in reached),
+        *(("shared", writer) for writer in writers if has_shares(plan) and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]

@@ -8,7 +8,7 @@ the record is closed, then the hosts are taken down.
 """
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +27,7 @@ from results.record.clock import (
     wait_until,
 )
 from results.record.milestones import (
+    DRAINED,
     ENDED,
     OPEN,
     STACKS,
@@ -37,10 +38,13 @@ from results.record.milestones import (
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, all_of
+from results.record.shares import has_shares
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.crashes import Crash
+from workloads.draining import drain_shares
 from workloads.final_reads import read_to_end
 
+DRAIN_LIMIT_S = 90.0
 FINAL_READS_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 NOTE_LIMIT_S = 5.0
@@ -212,6 +216,8 @@ class Arena:
         self.reach("final-reads")
         # The last stable offset, taken after the last send ended: where a committed record can lie.
         targets = self._last_stable_offsets(cluster)
+        if has_shares(self.plan):
+            self._drain(cluster, topics, targets)
         read_to_end(
             self.plan,
             topics,
@@ -221,6 +227,27 @@ class Arena:
             live=self.paths.live,
             timeout_s=FINAL_READS_LIMIT_S,
         )
+
+    def _drain(
+        self,
+        cluster: Deployment,
+        topics: Sequence[CreatedTopic],
+        ends: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Have the share group come to its end."""
+        self.progress.phase("final deliveries of the share group")
+        done = drain_shares(
+            self.plan,
+            topics,
+            cluster.bootstrap(),
+            ends=ends,
+            lags=cluster.share_lags,
+            clock=self.clock,
+            live=self.paths.live,
+            timeout_s=DRAIN_LIMIT_S,
+        )
+        late = f"the group was not done with all records after {DRAIN_LIMIT_S:g} s"
+        self.reach(DRAINED, failed="" if done else late)
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
         """Return where a committed record can lie, once all transactions have ended."""

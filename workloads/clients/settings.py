@@ -6,6 +6,7 @@ Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFI
 import logging
 from collections.abc import Mapping, Sequence
 
+import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer, libversion
 
 from results.record.attached_file import security_of_clients
@@ -13,6 +14,7 @@ from results.record.group_ways import CONSUMER, PROTOCOL
 from results.record.identities import groups, transactional_id
 from results.record.own import own_file, own_settings
 from results.record.plan import Plan, PlanError
+from results.record.shares import has_shares
 from results.record.terms import Isolation
 from workloads.ways import HEARTBEAT, SESSION, STRATEGY, way_of
 
@@ -48,6 +50,7 @@ OWNED: Mapping[str, str] = {
 _SOCKET_TIMEOUT_MS = 10_000
 """So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
 _LEAST_PATIENCE_MS = 100
+_MAKES_TOPICS = "allow.auto.create.topics"
 _CONNECTION: Settings = {
     "socket.timeout.ms": _SOCKET_TIMEOUT_MS,
     "socket.keepalive.enable": True,
@@ -55,7 +58,7 @@ _CONNECTION: Settings = {
     "reconnect.backoff.max.ms": 1000,
     # A paused leader does not answer, and so cannot say that it leads no more: ask the others.
     "topic.metadata.refresh.interval.ms": 2000,
-    "allow.auto.create.topics": False,
+    _MAKES_TOPICS: False,
 }
 _FETCH: Settings = {
     # A fetch is answered when this much has come or 100 ms are over: ten requests a second from
@@ -163,6 +166,33 @@ def member_settings(
     return _tuned(settings, plan)
 
 
+def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+    """Return the settings of a consumer that belongs to a share group."""
+    # The preview refuses to be told that topics are not to be made.
+    connection = {name: each for name, each in _CONNECTION.items() if name != _MAKES_TOPICS}
+    settings: Settings = {
+        **connection,
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+        # Few, so that many acknowledgements are under way around each fault.
+        "max.poll.records": 100,
+        "max.poll.interval.ms": 30_000,
+    }
+    return _tuned(settings, plan)
+
+
+def admin_settings(plan: Plan, *, bootstrap: str) -> Settings:
+    """Return the settings of a client that gives orders."""
+    return {
+        **_CONNECTION,
+        "bootstrap.servers": bootstrap,
+        **security_of_clients(plan),
+        **_own(plan),
+    }
+
+
 def is_incremental(settings: Mapping[str, object]) -> bool:
     """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
     return "cooperative" in str(settings.get(STRATEGY, "")) or settings.get(PROTOCOL) == CONSUMER
@@ -244,7 +274,11 @@ def _refusal(plan: Plan) -> str | None:
     if plan.transactional:
         sender = transactional_settings(plan, bootstrap="", thread=0)
     readers = [consumer_settings(plan, bootstrap="", client_id="check"), *_members(plan)]
-    for settings, kind in ((sender, Producer), *((each, Consumer) for each in readers)):
+    kinds = [(sender, Producer), *((each, Consumer) for each in readers)]
+    if has_shares(plan):
+        sharer = share_settings(plan, bootstrap="", client_id="check", group="check")
+        kinds.append((sharer, confluent_kafka.ShareConsumer))
+    for settings, kind in kinds:
         del settings["bootstrap.servers"]
         try:
             kind({**settings, "logger": silent})
@@ -257,6 +291,8 @@ def _refusal(plan: Plan) -> str | None:
 
 def _members(plan: Plan) -> Sequence[Settings]:
     """Return the settings of a member of each kind of group."""
+    if not plan.is_grouped:
+        return []
     told = _of_the_user(plan)
     groups_by_way = {way_of(group, plan, told): group for group in groups(plan)}
     return [

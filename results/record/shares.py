@@ -1,0 +1,117 @@
+"""Share groups (KIP-932): who may have them in a run, and what brokers are told of them.
+
+Kafka has them for production since 4.2, librdkafka 2.16 as a preview. Whatever a group's members
+hold is theirs for a lock's time only. A record that was given out `limit` times, and never
+accepted, is given up.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from results.record.tuning import number_of
+
+OF_ONE_GROUP = ("pipeline", "shares")
+"""Workloads whose members are all of one group."""
+_FIRST_WITH_SHARES = (4, 2)
+_FIRST_WITH_HIGH_LIMIT = (4, 3)
+_FIRST_CLIENT_WITH_SHARES = (2, 16)
+_FEATURE = "share.version"
+LOCK = "group.share.record.lock.duration.ms"
+LIMIT = "group.share.delivery.count.limit"
+_MOST = "group.share.max.delivery.count.limit"
+_OURS: Mapping[str, str] = {
+    # Kafka's own least are 15 s for a lock, and 45 s for a session: longer than faults last here.
+    "group.share.min.record.lock.duration.ms": "1000",
+    LOCK: "6000",
+    "group.share.min.session.timeout.ms": "6000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.heartbeat.interval.ms": "1000",
+    "group.share.heartbeat.interval.ms": "2000",
+    LIMIT: "10",
+}
+STATE_COPIES = "share.coordinator.state.topic.replication.factor"
+
+
+class Asked(Protocol):
+    """What of a plan decides it."""
+
+    @property
+    def workload(self) -> str:
+        """What its clients do."""
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether Logquake starts and configures Apache Kafka."""
+
+    @property
+    def kafka_version(self) -> str:
+        """Its version."""
+
+    @property
+    def version_numbers(self) -> tuple[int, ...]:
+        """The numbers of that."""
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Levels of KRaft's features."""
+
+    @property
+    def broker(self) -> dict[str, str]:
+        """The brokers' settings."""
+
+    @property
+    def client_version(self) -> str | None:
+        """Of librdkafka; None: Logquake's own."""
+
+    @property
+    def wants_java(self) -> bool:
+        """Whether the workload's clients are Kafka's own."""
+
+
+def has_shares(plan: Asked) -> bool:
+    """Tell whether some clients are members of a share group."""
+    return plan.workload == "shares"
+
+
+def shares_refusal(plan: Asked) -> str | None:
+    """Return why the share group of a run cannot be had, in one sentence; None if it can."""
+    if not has_shares(plan):
+        return None
+    library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
+    refusals = {
+        "shares needs Apache Kafka that Logquake starts, which it tells how long a lock lasts; take"
+        " groups": not plan.is_kafka,
+        f"Kafka {plan.kafka_version} has no share groups (KIP-932) for production; take Kafka 4.2"
+        " or later": plan.is_kafka and plan.version_numbers < _FIRST_WITH_SHARES,
+        f"the feature {_FEATURE} is off, and with it share groups; leave it out": (
+            plan.features.get(_FEATURE, 1) < 1
+        ),
+        f"librdkafka {plan.client_version} has no share consumer; take a client_version from 2.16.0"
+        " on": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
+        "shares has librdkafka's share consumer only; leave client_kind out": plan.wants_java,
+    }
+    found = next((sentence for sentence, holds in refusals.items() if holds), None)
+    return found and f"workload: {found}"
+
+
+def settings_of_brokers(plan: Asked) -> dict[str, str]:
+    """Return what brokers are told: locks and sessions that end within a run, and high limits."""
+    high = {_MOST: "25"} if plan.version_numbers >= _FIRST_WITH_HIGH_LIMIT else {}
+    return {**_OURS, **high}
+
+
+def group_settings(plan: Asked) -> dict[str, str]:
+    """Return what the coordinator is told of the group: to begin where each partition begins."""
+    return {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": str(limit(plan))}
+
+
+def limit(plan: Asked) -> int:
+    """Return after how many deliveries a record is given up: as many as brokers allow."""
+    name = _MOST if plan.version_numbers >= _FIRST_WITH_HIGH_LIMIT else LIMIT
+    settings = {**settings_of_brokers(plan), **plan.broker}
+    return number_of(settings[name]) or 1
+
+
+def lock_s(plan: Asked) -> float:
+    """Return how long a record is its member's alone, in seconds."""
+    return (number_of(plan.broker.get(LOCK, _OURS[LOCK])) or 1) / 1000
