@@ -325,7 +325,8 @@ class Recorder:
             asked_ns: When the poll began.
             at_ns: When it ended.
         """
-        counts, times = _listed(batch.delivery_counts or ()), (asked_ns, at_ns)
+        assert batch.delivery_counts is not None, "a share group tells them"
+        counts, times = _listed(batch.delivery_counts), (asked_ns, at_ns)
         for at, (place, offset, value) in enumerate(self._each(batch)):
             self._streams[SHARED].append(
                 (op_id, process, ShareAct.DELIVER.value, *times, *place, offset, value,

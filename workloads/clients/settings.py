@@ -179,6 +179,7 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
         # Few, so that many acknowledgements are under way around each fault.
         "max.poll.records": 100,
         "max.poll.interval.ms": 30_000,
+        "log_level": 3,  # Each one warns that it is a preview.
     }
     return _tuned(settings, plan)
 
