@@ -1,0 +1,28 @@
+"""What may have cost a partition its records, or internal topics what they keep beside it."""
+
+from checkers.changes import NEVER_NS, was_quiet
+from checkers.group import Group
+from checkers.protocol import Excuse
+from checkers.unclean_elections import unclean_elections
+
+TABLES = ("leadership", "replica_states", "replica_records")
+"""What is looked at."""
+
+
+def losses(group: Group, *settings: str) -> list[str]:
+    """Return what may have cost the partition a record, or internal topics theirs.
+
+    Args:
+        group: The partition.
+        settings: Of brokers, which say how many replicas such a topic has.
+    """
+    plan, lost = group.facts.plan, group.facts.disk_losses
+    hit = frozenset[str]().union(*(each.nodes for each in lost))
+    # What is kept there are records, too; whoever was in sync may have been fewer than all.
+    copies = min(plan.replication, *map(plan.internal_copies, settings))
+    sure = {each.excuse for each in lost if len(hit) >= copies}
+    found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
+    elsewhere = plan.unclean_elections and not was_quiet(group, 0, NEVER_NS)
+    if elsewhere or unclean_elections(group).seen:
+        found.add(Excuse.UNCLEAN.value)
+    return sorted(found)
