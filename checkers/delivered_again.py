@@ -65,7 +65,7 @@ def _describe(group: Group, done: pa.Table, given: pa.Table) -> Anomaly:
         group,
         NAME,
         sentence=f"process {member} was confirmed at {seconds(told_ns)} that it"
-        f" {act}{'' if act.endswith('e') else 'e'}d offset {offset} of {group.place}; process"
+        f" {act}ed offset {offset} of {group.place}; process"
         f" {other}, which acquired it after {seconds(since_ns)}, was delivered it again at"
         f" {seconds(given_ns)} (delivery {number(given, 'delivery_count')})",
         evidence={

@@ -1,0 +1,172 @@
+"""delivered-again: a share group delivered a record after it had confirmed that it is done with."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers import delivered_again
+from checkers.facts import DiskLoss
+from results.record.shares import STATE_COPIES
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record
+from tests.broken.sharing import accepted, deliver, joined_at
+from tests.checkers.partition_rows import A, S, found, leads
+from tests.checkers.sharing import SHARES, about, delivery, offsets, says, shared
+
+CHECKER, NAME = delivered_again.CHECKER, delivered_again.NAME
+WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
+    (
+        NAME,
+        {"asked_ns": 5 * S, "confirmed_ns": 6 * S, "acquired_after_ns": 7 * S,
+         "delivered_ns": 8 * S},
+        "the record does not have what the share coordinator kept",
+    )
+]  # fmt: skip
+EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
+ROWS_OF = [
+    (
+        CHECKER,
+        shared(about(), [delivery(0), says(0, outcome="info")]),
+        "delivered again could not show",
+        shared(about(), [delivery(0), says(0), says(1, "release")]),
+        1,
+    )
+]
+
+
+def test_what_was_acquired_after_its_acceptance_was_confirmed_is_delivered_again() -> None:
+    late = delivery(0, at=9 * S, after=6 * S + 1)
+    for act in ("accept", "reject"):
+        assert offsets(CHECKER, shared(about(), [delivery(0), says(0, act), late])) == [0]
+    # It may have been acquired when the answer was under way.
+    early = delivery(0, at=9 * S, after=6 * S)
+    assert offsets(CHECKER, shared(about(), [delivery(0), says(0), early])) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [says(0, outcome="info"), says(0, "release"), says(1), says(0, at=9 * S)],
+    ids=["unanswered", "released", "another record", "accepted later"],
+)
+def test_what_nobody_confirmed_before_may_be_delivered_again(said: dict[str, Any]) -> None:
+    again = delivery(0, at=9 * S, after=8 * S)
+    assert offsets(CHECKER, shared(about(), [delivery(0), said, again])) == []
+
+
+def test_another_record_at_an_offset_that_was_cut_off_is_not_the_same() -> None:
+    other = delivery(0, at=9 * S, after=8 * S, value=A + 7)
+    assert offsets(CHECKER, shared(about(), [delivery(0), says(0), other])) == []
+
+
+def test_the_first_confirmation_of_each_record_counts() -> None:
+    rows = [says(0), says(0, at=9 * S), says(1, "reject"), delivery(0, at=8 * S, after=7 * S)]
+    told = found(CHECKER, shared(about(), rows))
+    assert told.rows == 2
+    (anomaly,) = told.anomalies
+    assert anomaly.evidence["confirmed_ns"] == 6 * S
+    assert "confirmed at 6.000 s that it accepted offset 0 of log-0-0" in anomaly.sentence
+    assert "acquired it after 7.000 s, was delivered it again at 8.000 s" in anomaly.sentence
+
+
+def test_the_reason_names_who_led_the_partition() -> None:
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    unseen = shared(about(), rows)
+    (told,) = found(CHECKER, unseen).anomalies
+    assert "a broker confirmed it, and a broker gave" in CHECKER.why(unseen, told)
+    seen = shared(about(), rows, leadership=[leads(1, 3, at=at * S) for at in range(1, 12)])
+    assert CHECKER.why(seen, told).startswith("n1, its leader in epoch 3 confirmed it")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "plan", "excuses"),
+    [
+        (["n1", "n2", "n3"], {}, ("power-loss",)),
+        (["n1"], {}, ("last-copies",)),
+        (["n1"], {"broker": {STATE_COPIES: "1"}}, ("power-loss",)),
+        ([], {"broker": {"unclean.leader.election.enable": "true"}}, ("unclean-election",)),
+    ],
+)
+def test_what_may_have_cost_the_groups_state_allows_it(
+    nodes: list[str], plan: dict[str, Any], excuses: tuple[str, ...]
+) -> None:
+    lost = [
+        DiskLoss(nodes=frozenset({node}), topic="", partition=-1, end_after=0, end_before=1,
+                 until_ns=2 * S, began_ns=S, excuse="power-loss")
+        for node in nodes
+    ]  # fmt: skip
+    told = about(disk_losses=tuple(lost))
+    told = replace(told, plan=told.plan.model_copy(update=plan))
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    (anomaly,) = found(CHECKER, shared(told, rows)).anomalies
+    assert anomaly.excuses == excuses
+    assert anomaly.broken_premises == ()
+
+
+def test_a_record_that_is_cut_proves_nothing() -> None:
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    (anomaly,) = found(CHECKER, shared(about(cut_streams=True), rows)).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+def test_it_is_asked_of_share_groups_only() -> None:
+    assert CHECKER.fits(about())
+    told = about()
+    other = told.plan.model_copy(update={"workload": "groups"})
+    assert not CHECKER.fits(replace(told, plan=other))
+    assert SHARES["workload"] == "shares"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(["deliver", "accept", "reject", "release"]),
+            st.integers(1, 9),
+            st.sampled_from(["ok", "info"]),
+        ),
+        max_size=10,
+    )
+)
+def test_it_says_what_the_definition_says(drawn: list[tuple[int, str, int, str]]) -> None:
+    rows = [
+        delivery(offset, at=20 * S, after=at * S)
+        if act == "deliver"
+        else says(offset, act, at=at * S, outcome=outcome)
+        for offset, act, at, outcome in drawn
+    ]
+    wrong = [
+        offset
+        for offset, act, after, _ in drawn
+        if act == "deliver"
+        and any(
+            (at, told) == (offset, "ok") and told_at < after and other in {"accept", "reject"}
+            for at, other, told_at, told in drawn
+        )
+    ]
+    assert offsets(CHECKER, shared(about(), rows)) == sorted(wrong)
+
+
+@broken("delivered-again", row="shares", base="shares")
+def a_new_leader_does_not_know_what_was_accepted(record: Record, spot: Spot) -> None:
+    """The member that is next to join is given the record once more, and accepts it."""
+    done = accepted(record, spot)
+    deliver(record, done, joined_at(record, done["told_ns"]))
+
+
+@innocent(base="shares")
+def what_was_acquired_before_is_handed_over_late(record: Record, spot: Spot) -> None:
+    """Its lock was over, another member accepted it, and the first has it in its buffer still."""
+    done = accepted(record, spot)
+    late = deliver(record, done, joined_at(record, done["told_ns"]))
+    late["acquired_after_ns"] = done["asked_ns"] - 1
+
+
+@innocent(base="shares")
+def what_was_accepted_without_an_answer_is_delivered_again(record: Record, spot: Spot) -> None:
+    """Its leader died with the request, or before the coordinator had written it."""
+    done = accepted(record, spot)
+    deliver(record, done, joined_at(record, done["told_ns"]))
+    done.update(outcome="info", error="_TRANSPORT: Local: Broker transport failure")

@@ -1,0 +1,150 @@
+"""never-delivered: a share group was done with a partition and had left a record out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers import never_delivered
+from tests.broken.corpus import Spot, broken, innocent
+from tests.broken.record import Record
+from tests.broken.sharing import DELIVER, accepted
+from tests.checkers.partition_rows import A, S, found, leads, read
+from tests.checkers.sharing import DONE_NS, about, delivery, fault, joins, offsets, says, shared
+
+CHECKER, NAME = never_delivered.CHECKER, never_delivered.NAME
+WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
+    (NAME, {"sent_ns": S, "drained_ns": 9 * S}, "the record does not show which"),
+]
+EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
+LOST = [delivery(0), delivery(2)]
+BUSY = [joins(90 * S)] * 10
+"""So many came since it was sent that each may have lost it."""
+ROWS_OF = [
+    (
+        CHECKER,
+        shared(about(), LOST, assignments=BUSY),
+        "left out could not show",
+        shared(about(), LOST),
+        3,
+    )
+]
+
+
+def test_what_no_member_was_ever_delivered_is_left_out() -> None:
+    assert offsets(CHECKER, shared(about(), LOST)) == [1]
+    assert offsets(CHECKER, shared(about(), [*LOST, delivery(1)])) == []
+    # Whoever accepts it was delivered it: a row of that alone proves nothing.
+    assert offsets(CHECKER, shared(about(), [*LOST, says(1)])) == [1]
+
+
+def test_another_record_that_stood_at_its_offset_is_not_the_same() -> None:
+    assert offsets(CHECKER, shared(about(), [*LOST, delivery(1, value=A + 9)])) == [1]
+
+
+def test_who_was_not_done_leaves_a_gap() -> None:
+    late = found(CHECKER, shared(about(failed="the group was not done"), LOST))
+    assert (late.rows, late.anomalies) == (0, ())
+    assert late.gaps == ("the group was not done, so nobody knows what it left out",)
+    never = found(CHECKER, shared(about(drained=False), LOST))
+    assert (never.rows, never.anomalies) == (0, ())
+    assert "the group was not asked how far it was" in never.gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("joined", "faults", "judged"),
+    [
+        # Two members and four locks leave room for eighteen more, of a limit of 25.
+        ([90] * 9, [], 3),
+        ([90] * 10, [], 0),
+        ([70] * 10, [], 3),
+        ([], [90] * 9, 3),
+        ([], [90] * 10, 0),
+        ([], [70] * 10, 3),
+        ([90] * 5, [90] * 4, 3),
+        ([90] * 5, [90] * 5, 0),
+    ],
+)
+def test_what_may_have_been_given_up_is_not_judged(
+    joined: list[int], faults: list[int], judged: int
+) -> None:
+    told = about(disturbances=tuple(fault(at * S) for at in faults))
+    on = shared(told, LOST, assignments=[joins(at * S) for at in joined])
+    assert found(CHECKER, on).rows == judged
+    assert offsets(CHECKER, on) == ([1] if judged else [])
+
+
+def test_brokers_of_4_2_give_up_sooner() -> None:
+    told = about()
+    older = replace(told, plan=told.plan.model_copy(update={"system": "kafka:4.2.0"}))
+    assert found(CHECKER, shared(older, LOST)).rows == 3
+    assert found(CHECKER, shared(older, LOST, assignments=[joins(90 * S)] * 2)).rows == 0
+
+
+def test_a_shorter_lock_may_have_run_out_more_often() -> None:
+    told = about()
+    name = "group.share.record.lock.duration.ms"
+    short = replace(told, plan=told.plan.model_copy(update={"broker": {name: "900"}}))
+    assert found(CHECKER, shared(short, LOST)).rows == 0
+
+
+def test_a_record_that_nobody_sent_is_another_checks() -> None:
+    strange = shared(about(), LOST, polls=[read(A + 50, 1)])
+    assert found(CHECKER, strange).rows == 0
+
+
+def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
+    rows = [*LOST, delivery(2, at=90 * S)]
+    on = shared(about(), rows)
+    (told,) = found(CHECKER, on).anomalies
+    assert "sent at 79.999 s, was never delivered to any member" in told.sentence
+    assert f"done with all records at {DONE_NS // S}.000 s" in told.sentence
+    assert CHECKER.why(on, told).startswith("members were delivered 2 records behind it; a broker")
+    led = [leads(1, 3, at=at * S) for at in range(1, 110)]
+    assert "it; n1, its leader in epoch 3 left it out" in CHECKER.why(
+        shared(about(), rows, leadership=led), told
+    )
+    last = shared(about(), [delivery(0), delivery(1)])
+    (told,) = found(CHECKER, last).anomalies
+    assert CHECKER.why(last, told).startswith("a broker left it out")
+
+
+def test_a_record_that_is_cut_proves_nothing() -> None:
+    (anomaly,) = found(CHECKER, shared(about(cut_streams=True), LOST)).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+@given(st.sets(st.integers(0, 2)), st.sets(st.integers(0, 2)))
+def test_it_says_what_the_definition_says(given_out: set[int], kept: set[int]) -> None:
+    rows = [delivery(offset) for offset in given_out]
+    on = shared(about(), rows, polls=[read(A + offset, offset) for offset in kept])
+    assert offsets(CHECKER, on) == sorted(kept - given_out)
+    assert found(CHECKER, on).rows == len(kept)
+
+
+@broken("never-delivered", row="shares", base="shares", moments=("isolate",))
+def a_leader_begins_behind_a_record(record: Record, spot: Spot) -> None:
+    done = last_accepted(record, spot)
+    assert record.drop("shared", lambda row: row["offset"] == done["offset"], **spot.place)
+
+
+@innocent(base="shares")
+def a_record_is_delivered_and_its_acceptance_has_no_answer(record: Record, spot: Spot) -> None:
+    """The broker took it, and its answer was lost: the group is done with the record."""
+    accepted(record, spot).update(outcome="info", error="_TRANSPORT")
+
+
+@innocent(base="shares")
+def a_record_is_delivered_by_a_poll_before_its_member_vanishes(record: Record, spot: Spot) -> None:
+    """Somebody else accepted it, who was delivered it, too."""
+    done = accepted(record, spot)
+    (first, *_) = record.rows("shared", act=DELIVER, offset=done["offset"], **spot.place)
+    record.add("shared", first, told_ns=first["told_ns"] + 1)
+
+
+def last_accepted(record: Record, spot: Spot) -> dict[str, Any]:
+    """Return the last message of the partition that was confirmed as accepted."""
+    done = record.rows("shared", act="accept", outcome="ok", **spot.place)
+    return max(done, key=lambda row: int(row["offset"]))
