@@ -13,15 +13,26 @@ that was acquired before: a client fetches ahead, and may hand over what another
 meanwhile, as its own lock is over. When a record was acquired is not known; `acquired_after_ns` is
 the latest time that it certainly lies behind (`workloads.sharer`). So what is delivered again to a
 member that joined before the confirmation, and had no empty poll long enough after it, is not seen.
-Where an unclean election, or disks that lost it on every replica, may have cost the group's state,
-it is allowed.
+Nor is what a leader hands out that was replaced, and has not heard of it: it does not ask the share
+coordinator before it delivers. So every broker must have told before that it knows the leader epoch
+of the confirmation, or a later one. Where an unclean election, or disks that lost it on every
+replica, may have cost the group's state, it is allowed.
 """
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, ints, texts
-from checkers.deliveries import TABLES, applies, confirmed, delivered, labels_of, rows_in
+from checkers.changes import NEVER_NS
+from checkers.columns import ints, texts
+from checkers.deliveries import (
+    TABLES,
+    applies,
+    confirmed,
+    delivered,
+    in_force_ns,
+    labels_of,
+    rows_in,
+)
 from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
@@ -35,19 +46,19 @@ NAME = "delivered-again"
 
 def _check(group: Group) -> Findings:
     done, given = confirmed(group), delivered(group)
-    at = rows_in(given, done)
-    told_ns = np.append(ints(done, "told_ns"), NONE)[at]
-    again = np.flatnonzero((at >= 0) & (ints(given, "acquired_after_ns") > told_ns))
+    at, since_ns = rows_in(given, done), in_force_ns(group, done)
+    bound_ns = np.append(since_ns, NEVER_NS)[at]
+    again = np.flatnonzero(ints(given, "acquired_after_ns") > bound_ns)
     found = findings(
-        done.num_rows,
+        int((since_ns < NEVER_NS).sum()),
         again.tolist(),
         lambda row: _describe(group, done.slice(int(at[row]), 1), given.slice(int(row), 1)),
         lambda _: labels_of(group),
     )
     return could_not_show(
         found,
-        "no broker confirmed that a record was accepted, so one that is delivered again could not"
-        " show",
+        "no broker confirmed that a record was accepted, as far as is known who led, so one that is"
+        " delivered again could not show",
     )
 
 
@@ -87,7 +98,8 @@ def _why(group: Group, found: Anomaly) -> str:
     first = served_by(group, (number_in(found, "asked_ns"), confirmed_ns))
     then = served_by(group, (number_in(found, "acquired_after_ns"), given_ns))
     return (
-        f"{first or 'a broker'} confirmed it, and {then or 'a broker'} gave the record out again;"
+        f"{f'{first},' if first else 'a broker'} confirmed it, and {then or 'a broker'} gave the"
+        " record out again;"
         " the record does not have what the share coordinator kept"
     )
 

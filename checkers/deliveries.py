@@ -3,14 +3,27 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, order_of, runs_of, select, take
+from checkers.changes import NEVER_NS
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    equal,
+    ints,
+    order_of,
+    present,
+    runs_of,
+    select,
+    take,
+)
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.protocol import Labels, Premise
+from checkers.reigns import LATE_NS
 from checkers.state_losses import losses
 from results.record import shares
 from results.record.shares import STATE_COPIES
-from results.record.terms import Outcome, ShareAct
+from results.record.terms import Outcome, ShareAct, Source
 
 TABLES = ("shared", "leadership", "replica_states", "replica_records")
 """What both checks of it look at."""
@@ -30,6 +43,37 @@ def confirmed(group: Group) -> pa.Table:
     rows = select(rows, equal(rows, "outcome", Outcome.OK.value) & equal(rows, "act", *_FINAL))
     rows = take(rows, order_of(ints(rows, "offset"), ints(rows, "value"), ints(rows, "told_ns")))
     return take(rows, runs_of(ints(rows, "offset"), ints(rows, "value"))[:-1])
+
+
+def in_force_ns(group: Group, done: pa.Table) -> Ints:
+    """Return from when on each confirmation binds whoever leads the partition.
+
+    Who was replaced as the leader, and has not heard of it, goes on with what it knew: it hands out
+    records, and is stopped only as it writes to the share coordinator. So every broker must have
+    told that it knows the leader who confirmed, or a later one; `NEVER_NS`: not all ever did.
+    """
+    asked_ns, told_ns = ints(done, "asked_ns"), ints(done, "told_ns")
+    place, facts = (group.topic, group.partition), group.facts
+    epochs = np.full(done.num_rows, NONE, dtype=np.int64)
+    for reign in facts.reigns:
+        if (reign.topic, reign.partition) == place:
+            led = (reign.from_ns <= told_ns + LATE_NS) & (asked_ns <= reign.until_ns + LATE_NS)
+            epochs = np.where(led, np.maximum(epochs, reign.epoch), epochs)
+    known_ns = {epoch: _known_ns(group, epoch) for epoch in set(epochs.tolist())}
+    return np.maximum(told_ns, [known_ns[epoch] for epoch in epochs.tolist()]).astype(np.int64)
+
+
+def _known_ns(group: Group, epoch: int) -> int:
+    """Return when the last broker had told of a leader epoch, or of a later one."""
+    rows = group.table("leadership")
+    rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
+    rows = select(rows, ints(rows, "leader_epoch") >= max(epoch, 0))
+    told_ns = [
+        int(ints(select(rows, equal(rows, "observer", node)), "observed_ns").min(initial=NEVER_NS))
+        for node in (f"n{broker}" for broker in group.facts.brokers)
+    ]
+    known = epoch >= 0 and max(told_ns) < NEVER_NS
+    return max(told_ns) + LATE_NS if known else NEVER_NS
 
 
 def rows_in(records: pa.Table, among: pa.Table) -> Ints:

@@ -108,8 +108,8 @@ def _why(group: Group, found: Anomaly) -> str:
     who = served_by(group, (number_in(found, "sent_ns"), until_ns))
     passed = f"members were delivered {behind} records behind it; " if behind else ""
     return (
-        f"{passed}{who or 'a broker'} left it out, or a client did not hand it over: the record"
-        " does not show which"
+        f"{passed}{f'{who},' if who else 'a broker'} left it out, or a client did not hand it over:"
+        " the record does not show which"
     )
 
 

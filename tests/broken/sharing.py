@@ -21,7 +21,7 @@ def accepted(record: Record, spot: Spot) -> Row:
 
 
 def joined_at(record: Record, after_ns: int) -> Row:
-    """Return the first delivery to a member that joined after some time."""
+    """Return the delivery to a member that joined after some time, and latest of all."""
     joined = {
         row["process"]: row["time_ns"] for row in record.rows("assignments", kind="subscribe")
     }
@@ -30,7 +30,7 @@ def joined_at(record: Record, after_ns: int) -> Row:
         for row in record.rows("shared", act=DELIVER)
         if joined[row["process"]] > after_ns and row["acquired_after_ns"] > after_ns
     ]
-    return min(given, key=lambda row: int(row["told_ns"]))
+    return max(given, key=lambda row: (int(row["acquired_after_ns"]), int(row["told_ns"])))
 
 
 def deliver(record: Record, what: Row, like: Row) -> Row:

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from checkers import delivered_again
 from checkers.facts import DiskLoss
+from checkers.reigns import Reign
 from results.record.shares import STATE_COPIES
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import accepted, deliver, joined_at
-from tests.checkers.partition_rows import A, S, found, leads
-from tests.checkers.sharing import SHARES, about, delivery, offsets, says, shared
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import A, S, found
+from tests.checkers.sharing import SHARES, about, delivery, knows, offsets, reign, says, shared
 
 CHECKER, NAME = delivered_again.CHECKER, delivered_again.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
@@ -47,6 +49,33 @@ def test_what_was_acquired_after_its_acceptance_was_confirmed_is_delivered_again
 
 
 @pytest.mark.parametrize(
+    ("reigns", "known", "again"),
+    [
+        ((reign(3, 0, 200),), [knows(node, 3) for node in (1, 2, 3)], True),
+        # Nobody knows who confirmed it.
+        ((), [knows(node, 3) for node in (1, 2, 3)], False),
+        # One broker may still believe that it leads in epoch 2, or has just ceased to.
+        ((reign(3, 0, 200),), [knows(node, 3) for node in (1, 2)], False),
+        ((reign(3, 0, 200),), [knows(1, 3), knows(2, 3), knows(3, 2)], False),
+        ((reign(3, 0, 200),), [knows(1, 3), knows(2, 3), knows(3, 3, at=17 * S)], True),
+        ((reign(3, 0, 200),), [knows(1, 3), knows(2, 3), knows(3, 3, at=18 * S)], False),
+        # The next leader may have confirmed it: an election was close.
+        ((reign(3, 0, 5), reign(4, 5, 200)), [knows(node, 3) for node in (1, 2, 3)], False),
+        ((reign(3, 0, 5), reign(4, 5, 200)), [knows(node, 4) for node in (1, 2, 3)], True),
+        ((reign(3, 0, 9), reign(4, 9, 200)), [knows(node, 3) for node in (1, 2, 3)], True),
+    ],
+)
+def test_who_has_not_heard_of_the_leader_that_confirmed_may_deliver_again(
+    reigns: tuple[Reign, ...],
+    known: list[Row],
+    again: bool,  # noqa: FBT001 - a case
+) -> None:
+    rows = [delivery(0), says(0), delivery(0, at=21 * S, after=20 * S)]
+    on = shared(about(reigns=reigns), rows, leadership=known)
+    assert offsets(CHECKER, on) == [0] * again
+
+
+@pytest.mark.parametrize(
     "said",
     [says(0, outcome="info"), says(0, "release"), says(1), says(0, at=9 * S)],
     ids=["unanswered", "released", "another record", "accepted later"],
@@ -73,11 +102,11 @@ def test_the_first_confirmation_of_each_record_counts() -> None:
 
 def test_the_reason_names_who_led_the_partition() -> None:
     rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
-    unseen = shared(about(), rows)
-    (told,) = found(CHECKER, unseen).anomalies
-    assert "a broker confirmed it, and a broker gave" in CHECKER.why(unseen, told)
-    seen = shared(about(), rows, leadership=[leads(1, 3, at=at * S) for at in range(1, 12)])
-    assert CHECKER.why(seen, told).startswith("n1, its leader in epoch 3 confirmed it")
+    on = shared(about(), rows)
+    (told,) = found(CHECKER, on).anomalies
+    nobody = shared(about(reigns=()), rows, leadership=[])
+    assert "a broker confirmed it, and a broker gave" in CHECKER.why(nobody, told)
+    assert CHECKER.why(on, told).startswith("n1, its leader in epoch 3, confirmed it")
 
 
 @pytest.mark.parametrize(
