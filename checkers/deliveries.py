@@ -52,13 +52,12 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
     records, and is stopped only as it writes to the share coordinator. So every broker must have
     told that it knows the leader who confirmed, or a later one; `NEVER_NS`: not all ever did.
     """
-    asked_ns, told_ns = ints(done, "asked_ns"), ints(done, "told_ns")
-    place, facts = (group.topic, group.partition), group.facts
+    told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
     epochs = np.full(done.num_rows, NONE, dtype=np.int64)
-    for reign in facts.reigns:
+    for reign in group.facts.reigns:
         if (reign.topic, reign.partition) == place:
-            led = (reign.from_ns <= told_ns + LATE_NS) & (asked_ns <= reign.until_ns + LATE_NS)
-            epochs = np.where(led, np.maximum(epochs, reign.epoch), epochs)
+            begun = reign.from_ns <= told_ns + LATE_NS
+            epochs = np.where(begun, np.maximum(epochs, reign.epoch), epochs)
     known_ns = {epoch: _known_ns(group, epoch) for epoch in set(epochs.tolist())}
     return np.maximum(told_ns, [known_ns[epoch] for epoch in epochs.tolist()]).astype(np.int64)
 
@@ -67,7 +66,7 @@ def _known_ns(group: Group, epoch: int) -> int:
     """Return when the last broker had told of a leader epoch, or of a later one."""
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
-    rows = select(rows, ints(rows, "leader_epoch") >= max(epoch, 0))
+    rows = select(rows, ints(rows, "leader_epoch") >= epoch)
     told_ns = [
         int(ints(select(rows, equal(rows, "observer", node)), "observed_ns").min(initial=NEVER_NS))
         for node in (f"n{broker}" for broker in group.facts.brokers)

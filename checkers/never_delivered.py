@@ -21,7 +21,7 @@ every replica, may have cost the group's state, it is allowed.
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, equal, first_match, ints, order_of, present, select, take
+from checkers.columns import NONE, Ints, equal, first_match, ints, order_of, select, take
 from checkers.deliveries import TABLES, applies, delivered, is_in, labels_of
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
@@ -46,9 +46,7 @@ def _check(group: Group) -> Findings:
         why = drained.detail["failed"] if drained else "the group was not asked how far it was"
         gap = f"{why}, so nobody knows what it left out"
         return Findings(rows=0, gaps=(gap,))
-    kept = group.final_polls
-    kept = select(kept, present(kept, "value") & present(kept, "offset"))
-    sends = group.table("sends")
+    kept, sends = group.final_polls, group.table("sends")
     sends = take(sends, order_of(ints(sends, "value"), ints(sends, "invoke_ns")))
     at = first_match(ints(kept, "value"), ints(sends, "value"))
     sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]

@@ -15,8 +15,8 @@ SHARES = {"workload": "shares", "replication": 3, "concurrency": 8, "workers": 2
 DONE_NS = 100 * S
 
 
-def reign(epoch: int, from_s: int, until_s: int) -> Reign:
-    return Reign(topic="log-0", partition=0, leader=1, epoch=epoch, from_ns=from_s * S,
+def reign(epoch: int, from_s: int, until_s: int, *, partition: int = 0) -> Reign:
+    return Reign(topic="log-0", partition=partition, leader=1, epoch=epoch, from_ns=from_s * S,
                  until_ns=until_s * S)  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import accepted, deliver, joined_at
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, S, found
+from tests.checkers.partition_rows import A, S, found, leads
 from tests.checkers.sharing import SHARES, about, delivery, knows, offsets, reign, says, shared
 
 CHECKER, NAME = delivered_again.CHECKER, delivered_again.NAME
@@ -28,6 +28,7 @@ WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     )
 ]  # fmt: skip
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
+KNOWN = [knows(node, 3) for node in (1, 2, 3)]
 ROWS_OF = [
     (
         CHECKER,
@@ -63,6 +64,14 @@ def test_what_was_acquired_after_its_acceptance_was_confirmed_is_delivered_again
         ((reign(3, 0, 5), reign(4, 5, 200)), [knows(node, 3) for node in (1, 2, 3)], False),
         ((reign(3, 0, 5), reign(4, 5, 200)), [knows(node, 4) for node in (1, 2, 3)], True),
         ((reign(3, 0, 9), reign(4, 9, 200)), [knows(node, 3) for node in (1, 2, 3)], True),
+        ((reign(3, 0, 8), reign(4, 8, 200)), [knows(node, 3) for node in (1, 2, 3)], False),
+        ((reign(3, 0, 200),), [knows(node, 4) for node in (1, 2, 3)], True),
+        ((reign(0, 0, 200),), [knows(node, 0) for node in (1, 2, 3)], True),
+        # Another partition's leaders say nothing of this one.
+        ((reign(3, 0, 200), reign(9, 0, 200, partition=1)), KNOWN, True),
+        # Who answers as a leader need not know who leads.
+        ((reign(3, 0, 200),), [*KNOWN[:2], {**leads(3, 3), "observer": "n3"}], False),
+        ((reign(3, 0, 200),), [*KNOWN[:2], {**knows(3, 3), "observed_ns": None}], False),
     ],
 )
 def test_who_has_not_heard_of_the_leader_that_confirmed_may_deliver_again(
@@ -73,6 +82,30 @@ def test_who_has_not_heard_of_the_leader_that_confirmed_may_deliver_again(
     rows = [delivery(0), says(0), delivery(0, at=21 * S, after=20 * S)]
     on = shared(about(reigns=reigns), rows, leadership=known)
     assert offsets(CHECKER, on) == [0] * again
+
+
+def test_what_nobody_knows_who_confirmed_is_not_compared() -> None:
+    rows = [delivery(0), says(0)]
+    assert found(CHECKER, shared(about(), rows)).rows == 1
+    nobody = found(CHECKER, shared(about(reigns=()), rows))
+    assert (nobody.rows, len(nobody.unshown)) == (0, 1)
+
+
+def test_each_is_described_by_its_own_rows() -> None:
+    rows = [
+        row
+        for offset, act in enumerate(("accept", "reject", "accept"))
+        for row in (
+            says(offset, act, at=(6 + offset) * S),
+            delivery(offset, at=(12 + offset) * S, after=(10 + offset) * S),
+        )
+    ]
+    told = found(CHECKER, shared(about(), rows)).anomalies
+    names = ("act", "confirmed_ns", "acquired_after_ns", "delivered_ns", "value")
+    assert [tuple(each.evidence[name] for name in names) for each in told] == [
+        (act, (6 + at) * S, (10 + at) * S, (12 + at) * S, A + at)
+        for at, act in enumerate(("accept", "reject", "accept"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +148,7 @@ def test_the_reason_names_who_led_the_partition() -> None:
         (["n1", "n2", "n3"], {}, ("power-loss",)),
         (["n1"], {}, ("last-copies",)),
         (["n1"], {"broker": {STATE_COPIES: "1"}}, ("power-loss",)),
+        (["n1", "n2", "n3"], {"broker": {STATE_COPIES: "2"}}, ("power-loss",)),
         ([], {"broker": {"unclean.leader.election.enable": "true"}}, ("unclean-election",)),
     ],
 )

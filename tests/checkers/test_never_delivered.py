@@ -40,6 +40,11 @@ def test_what_no_member_was_ever_delivered_is_left_out() -> None:
     assert offsets(CHECKER, shared(about(), [*LOST, says(1)])) == [1]
 
 
+def test_each_that_is_left_out_is_described_by_its_own_row() -> None:
+    told = found(CHECKER, shared(about(), [delivery(1)])).anomalies
+    assert [(each.offset, each.evidence["value"]) for each in told] == [(0, A), (2, A + 2)]
+
+
 def test_another_record_that_stood_at_its_offset_is_not_the_same() -> None:
     assert offsets(CHECKER, shared(about(), [*LOST, delivery(1, value=A + 9)])) == [1]
 
