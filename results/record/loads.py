@@ -35,9 +35,8 @@ _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
 _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
-    # Half of the processes of `groups` are members, and a fourth of `shares`; they do not send.
+    # Half of the processes of `groups` are members, and do not send.
     "groups": {"concurrency": 16},
-    "shares": {"concurrency": 16},
     # Each of its messages is recorded by itself, with the outcome of its transaction.
     "txn": {"sends_per_op": 100},
     "pipeline": {"concurrency": 16, "sends_per_op": 100},

@@ -8,6 +8,7 @@ accepted, is given up.
 from collections.abc import Mapping
 from typing import Protocol
 
+from results.record.loads import Load
 from results.record.tuning import number_of
 
 OF_ONE_GROUP = ("pipeline", "shares")
@@ -38,6 +39,10 @@ class Asked(Protocol):
     @property
     def workload(self) -> str:
         """What its clients do."""
+
+    @property
+    def load(self) -> Load:
+        """How hard its clients work."""
 
     @property
     def is_kafka(self) -> bool:
@@ -89,6 +94,8 @@ def shares_refusal(plan: Asked) -> str | None:
         f"librdkafka {plan.client_version} has no share consumer; take a client_version from 2.16.0"
         " on": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
         "shares has librdkafka's share consumer only; leave client_kind out": plan.wants_java,
+        "members acknowledge record by record, and would not come to an end under heavy load; leave"
+        " load out": plan.load is Load.HEAVY,
     }
     found = next((sentence for sentence, holds in refusals.items() if holds), None)
     return found and f"workload: {found}"

@@ -106,6 +106,7 @@ def test_members_end_with_records_in_hand_and_without() -> None:
         ({"features": {"share.version": 0}}, "the feature share.version is off"),
         ({"client_version": "2.15.0"}, "librdkafka 2.15.0 has no share consumer"),
         ({"client_kind": "java"}, "leave client_kind out"),
+        ({"load": "heavy"}, "members acknowledge record by record"),
         ({"concurrency": 3, "workers": 2}, "nobody would send: 4 are needed at least"),
     ],
 )
