@@ -1,6 +1,6 @@
 """A member of a share group: what the group delivered to it, and what it made of that (KIP-932).
 
-The client below it speaks the protocol: librdkafka (`workloads.clients.sharer`).
+The client below it speaks the protocol: librdkafka (`workloads.clients.sharer`), or Kafka's own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -331,7 +331,6 @@ def _reader(kind: Kind, config: WorkerConfig, process: int, clock: RunClock) -> 
             plan, bootstrap=config.bootstrap, client_id=client_id, isolation=isolation
         )
     if has_shares(plan):
-        assert kind.sharer is not None, "a plan with others is refused"
         sharer = kind.sharer(plan, bootstrap=config.bootstrap, client_id=client_id, group=group)
         return ShareMember(sharer, group=group, clock=clock)
     client = kind.member(

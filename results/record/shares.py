@@ -13,7 +13,7 @@ from results.record.tuning import number_of
 
 OF_ONE_GROUP = ("pipeline", "shares")
 """Workloads whose members are all of one group."""
-_FIRST_WITH_SHARES = (4, 2)
+FIRST_WITH_SHARES = (4, 2)
 _FIRST_WITH_HIGH_LIMIT = (4, 3)
 _FIRST_CLIENT_WITH_SHARES = (2, 16)
 _FEATURE = "share.version"
@@ -69,8 +69,8 @@ class Asked(Protocol):
         """Of librdkafka; None: Logquake's own."""
 
     @property
-    def wants_java(self) -> bool:
-        """Whether the workload's clients are Kafka's own."""
+    def client_kind(self) -> str | None:
+        """Kafka's own clients, with their version."""
 
 
 def has_shares(plan: Asked) -> bool:
@@ -83,17 +83,19 @@ def shares_refusal(plan: Asked) -> str | None:
     if not has_shares(plan):
         return None
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
+    java = (plan.client_kind or "").partition(":")[2]
     refusals = {
         "shares needs Apache Kafka that Logquake starts, which it tells how long a lock lasts; take"
         " groups": not plan.is_kafka,
         f"Kafka {plan.kafka_version} has no share groups (KIP-932) for production; take Kafka 4.2"
-        " or later": plan.is_kafka and plan.version_numbers < _FIRST_WITH_SHARES,
+        " or later": plan.is_kafka and plan.version_numbers < FIRST_WITH_SHARES,
         f"the feature {_FEATURE} is off, and with it share groups; leave it out": (
             plan.features.get(_FEATURE, 1) < 1
         ),
         f"librdkafka {plan.client_version} has no share consumer; take a client_version from 2.16.0"
         " on": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
-        "shares has librdkafka's share consumer only; leave client_kind out": plan.wants_java,
+        f"Kafka's Java client {java} has no share consumer for production; take java:4.2.0 or"
+        " later": (bool(java) and tuple(map(int, java.split("."))) < FIRST_WITH_SHARES),
         "members acknowledge record by record, and would not come to an end under heavy load; leave"
         " load out": plan.load is Load.HEAVY,
     }

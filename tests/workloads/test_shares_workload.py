@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cluster.kafka.cluster import KafkaCluster
+from harness.java_client import java_client
 from results.record.clock import RunClock, wait_until
 from results.record.identities import group_of, groups
 from results.record.paths import RunPaths
@@ -105,7 +106,7 @@ def test_members_end_with_records_in_hand_and_without() -> None:
         ({"system": "reference"}, "shares needs Apache Kafka that Logquake starts"),
         ({"features": {"share.version": 0}}, "the feature share.version is off"),
         ({"client_version": "2.15.0"}, "librdkafka 2.15.0 has no share consumer"),
-        ({"client_kind": "java"}, "leave client_kind out"),
+        ({"client_kind": "java:4.1.1"}, "Kafka's Java client 4.1.1 has no share consumer"),
         ({"load": "heavy"}, "members acknowledge record by record"),
         ({"concurrency": 3, "workers": 2}, "nobody would send: 4 are needed at least"),
     ],
@@ -315,16 +316,20 @@ def test_what_nobody_settled_has_no_error() -> None:
 @pytest.mark.everything
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", [None, "java:4.3.1"])
 def test_a_share_group_of_real_brokers_is_done_with_each_record(
-    one_broker: KafkaCluster, run_paths: RunPaths
+    one_broker: KafkaCluster, run_paths: RunPaths, kind: str | None
 ) -> None:
     # The broker was started without what Logquake tells those of a run.
     usual = {"group.share.max.delivery.count.limit": "10"}
     alone = {"nodes": 1, "replication": 1, "min_insync": 1, "broker": usual}
-    plan = plan_from({**alone, "workload": "shares", "rate": 100, "prefix": "logquake-00000001-"})
+    own = {"prefix": f"logquake-0000000{1 if kind is None else 2}-", "client_kind": kind}
+    plan = plan_from({**alone, **own, "workload": "shares", "rate": 100})
     topics = one_broker.create_topics(plan.topic_names, partitions=plan.partitions, replication=1)
     clock = RunClock.starting_now()
-    fleet = Fleet(plan, topics, one_broker.bootstrap(), clock=clock, paths=run_paths)
+    fleet = Fleet(
+        plan, topics, one_broker.bootstrap(), clock=clock, paths=run_paths, java=java_client(plan)
+    )
     fleet.start()
     fleet.phase(Phase.MAIN)
     wait_until(
@@ -347,4 +352,5 @@ def test_a_share_group_of_real_brokers_is_done_with_each_record(
         (row["topic"], row["partition"], row["offset"]) for row in told if row["act"] == "deliver"
     }
     assert len(given) == sum(ends.values()) > 0
+    assert any(row["act"] == "accept" and row["outcome"] == "ok" for row in told)
     assert one_broker.share_lags("nobody-knows-it", plan.topic_partitions) == {}

@@ -9,6 +9,7 @@ from workloads.clients.java.bridge import Bridge
 from workloads.clients.java.consumer import JavaConsumer
 from workloads.clients.java.member import JavaMember
 from workloads.clients.java.producer import JavaProducer
+from workloads.clients.java.sharer import JavaSharer
 from workloads.clients.java.transactions import JavaTransactor
 from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer
@@ -28,14 +29,14 @@ class Kind:
         reader: Of a process that is assigned by hand.
         member: Of a process that belongs to a group.
         transactor: Of a thread.
-        sharer: Of a process that belongs to a share group; None: it has none.
+        sharer: Of a process that belongs to a share group.
     """
 
     sender: Callable[..., LoneSender]
     reader: Callable[..., Reader]
     member: Callable[..., GroupClient]
     transactor: Callable[..., Transactor]
-    sharer: Callable[..., ShareClient] | None = None
+    sharer: Callable[..., ShareClient]
 
 
 LIBRDKAFKA = Kind(
@@ -59,4 +60,5 @@ def java(argv: Sequence[str]) -> Kind:
         reader=partial(JavaConsumer, bridge),
         member=partial(JavaMember, bridge),
         transactor=partial(JavaTransactor, bridge),
+        sharer=partial(JavaSharer, bridge),
     )

@@ -174,6 +174,22 @@ def member_settings(
     return Settings(settings, plan.client)
 
 
+def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+    """Return the settings of a consumer that belongs to a share group."""
+    settings = {
+        **_CONNECTION,
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+        # Few, as for librdkafka.
+        "max.poll.records": "100",
+        "max.poll.interval.ms": "30000",
+        "request.timeout.ms": str(_REQUEST_MS),
+    }
+    return Settings(settings, plan.client)
+
+
 def refuse_java_settings(plan: Plan) -> None:
     """Refuse what these clients cannot be told, as far as that can be said without them.
 
