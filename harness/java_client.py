@@ -19,7 +19,7 @@ from cluster.java import OLDEST, find_java
 from cluster.protocol import UserError
 from cluster.systems.client_jars import client_jars, compiler_jar
 from results.record.plan import NEWEST, Plan, PlanError
-from results.record.shares import FIRST_WITH_SHARES, has_shares
+from results.record.shares import FIRST_JAVA_WITH_SHARES, has_shares
 from workloads.clients.java.bridge import AskedError, Bridge
 from workloads.clients.java.frames import Role
 from workloads.clients.java.settings import (
@@ -149,7 +149,7 @@ def _sources(version: str) -> list[Path]:
     """Return our program's sources, but for what older clients lack."""
     numbers = tuple(map(int, version.split(".")))
     found = sorted(Path(program.__file__).parent.glob("*.java"))
-    return [each for each in found if numbers >= FIRST_WITH_SHARES or each.name != _OF_SHARES]
+    return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]
 
 
 def _compiled(java: str, version: str, jars: Sequence[Path], say: Say) -> Path:

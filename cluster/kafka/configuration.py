@@ -13,7 +13,7 @@ from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
 from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from results.record.plan import Plan
-from results.record.shares import STATE_COPIES, has_shares, settings_of_brokers
+from results.record.shares import OF_BROKERS, STATE_COPIES, has_shares
 from results.record.terms import Mode
 from results.record.tuning import ABORT_INTERVAL
 
@@ -129,7 +129,7 @@ def _second_scale(plan: Plan) -> dict[str, str]:
         of_mode = _SECOND_SCALE_OF_ZOOKEEPER
     newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}
     newest = _SECOND_SCALE_SINCE_4 if plan.version_numbers >= (4,) else {}
-    shares = settings_of_brokers(plan) if has_shares(plan) else {}
+    shares = OF_BROKERS if has_shares(plan) else {}
     return {**_SECOND_SCALE, **newer, **newest, **shares, **of_mode}
 
 

@@ -1,8 +1,8 @@
 """Share groups (KIP-932): who may have them in a run, and what brokers are told of them.
 
-Kafka has them for production since 4.2, librdkafka 2.16 as a preview. Whatever a group's members
-hold is theirs for a lock's time only. A record that was given out `limit` times, and never
-accepted, is given up.
+Kafka has them for production since 4.2, and a delivery limit of each group since 4.3 (KIP-1240);
+librdkafka 2.16 has them as a preview. A record is locked for the member that acquired it. One that
+was delivered `limit` times, and never accepted, is given up.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,15 @@ from results.record.tuning import number_of
 
 OF_ONE_GROUP = ("pipeline", "shares")
 """Workloads whose members are all of one group."""
-FIRST_WITH_SHARES = (4, 2)
-_FIRST_WITH_HIGH_LIMIT = (4, 3)
+FIRST_JAVA_WITH_SHARES = (4, 2)
+"""Of Kafka's Java client."""
+_FIRST_WITH_SHARES = (4, 3)
 _FIRST_CLIENT_WITH_SHARES = (2, 16)
 _FEATURE = "share.version"
 LOCK = "group.share.record.lock.duration.ms"
-LIMIT = "group.share.delivery.count.limit"
+_LIMIT = "group.share.delivery.count.limit"
 _MOST = "group.share.max.delivery.count.limit"
-_OURS: Mapping[str, str] = {
+OF_BROKERS: Mapping[str, str] = {
     # Kafka's own least are 15 s for a lock, and 45 s for a session: longer than faults last here.
     "group.share.min.record.lock.duration.ms": "1000",
     LOCK: "6000",
@@ -28,8 +29,9 @@ _OURS: Mapping[str, str] = {
     "group.share.session.timeout.ms": "6000",
     "group.share.min.heartbeat.interval.ms": "1000",
     "group.share.heartbeat.interval.ms": "2000",
-    LIMIT: "10",
+    _MOST: "25",
 }
+"""What brokers are told: locks and sessions that end within a run, and a high limit."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 
@@ -87,26 +89,22 @@ def shares_refusal(plan: Asked) -> str | None:
     refusals = {
         "shares needs Apache Kafka that Logquake starts, which it tells how long a lock lasts; take"
         " groups": not plan.is_kafka,
-        f"Kafka {plan.kafka_version} has no share groups (KIP-932) for production; take Kafka 4.2"
-        " or later": plan.is_kafka and plan.version_numbers < FIRST_WITH_SHARES,
+        f"Kafka {plan.kafka_version} has no share groups with a delivery limit of their own"
+        " (KIP-932, KIP-1240); take Kafka 4.3 or later": (
+            plan.is_kafka and plan.version_numbers < _FIRST_WITH_SHARES
+        ),
         f"the feature {_FEATURE} is off, and with it share groups; leave it out": (
             plan.features.get(_FEATURE, 1) < 1
         ),
         f"librdkafka {plan.client_version} has no share consumer; take a client_version from 2.16.0"
         " on": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
         f"Kafka's Java client {java} has no share consumer for production; take java:4.2.0 or"
-        " later": (bool(java) and tuple(map(int, java.split("."))) < FIRST_WITH_SHARES),
+        " later": (bool(java) and tuple(map(int, java.split("."))) < FIRST_JAVA_WITH_SHARES),
         "members acknowledge record by record, and would not come to an end under heavy load; leave"
         " load out": plan.load is Load.HEAVY,
     }
     found = next((sentence for sentence, holds in refusals.items() if holds), None)
     return found and f"workload: {found}"
-
-
-def settings_of_brokers(plan: Asked) -> dict[str, str]:
-    """Return what brokers are told: locks and sessions that end within a run, and high limits."""
-    high = {_MOST: "25"} if plan.version_numbers >= _FIRST_WITH_HIGH_LIMIT else {}
-    return {**_OURS, **high}
 
 
 def group_settings(plan: Asked) -> dict[str, str]:
@@ -115,12 +113,11 @@ def group_settings(plan: Asked) -> dict[str, str]:
 
 
 def limit(plan: Asked) -> int:
-    """Return after how many deliveries a record is given up: as many as brokers allow."""
-    name = _MOST if plan.version_numbers >= _FIRST_WITH_HIGH_LIMIT else LIMIT
-    settings = {**settings_of_brokers(plan), **plan.broker}
-    return number_of(settings[name]) or 1
+    """Return after how many deliveries a record is given up: the user's, or the most there is."""
+    settings = {**OF_BROKERS, **plan.broker}
+    return number_of(settings.get(_LIMIT, settings[_MOST])) or 1
 
 
 def lock_s(plan: Asked) -> float:
     """Return how long a record is its member's alone, in seconds."""
-    return (number_of(plan.broker.get(LOCK, _OURS[LOCK])) or 1) / 1000
+    return (number_of(plan.broker.get(LOCK, OF_BROKERS[LOCK])) or 1) / 1000

@@ -81,11 +81,12 @@ def test_what_may_have_been_given_up_is_not_judged(
     assert offsets(CHECKER, on) == ([1] if judged else [])
 
 
-def test_brokers_of_4_2_give_up_sooner() -> None:
+def test_a_group_with_a_lower_limit_gives_up_sooner() -> None:
     told = about()
-    older = replace(told, plan=told.plan.model_copy(update={"system": "kafka:4.2.0"}))
-    assert found(CHECKER, shared(older, LOST)).rows == 3
-    assert found(CHECKER, shared(older, LOST, assignments=[joins(90 * S)] * 2)).rows == 0
+    name = "group.share.delivery.count.limit"
+    low = replace(told, plan=told.plan.model_copy(update={"broker": {name: "10"}}))
+    assert found(CHECKER, shared(low, LOST)).rows == 3
+    assert found(CHECKER, shared(low, LOST, assignments=[joins(90 * S)] * 2)).rows == 0
 
 
 def test_a_shorter_lock_may_have_run_out_more_often() -> None:

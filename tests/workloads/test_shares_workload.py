@@ -16,7 +16,7 @@ from results.record.clock import RunClock, wait_until
 from results.record.identities import group_of, groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
-from results.record.shares import limit, lock_s, settings_of_brokers
+from results.record.shares import group_settings, limit, lock_s
 from results.record.stream import read_stream
 from results.record.terms import F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
@@ -101,7 +101,8 @@ def test_members_end_with_records_in_hand_and_without() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"system": "kafka:4.1.0"}, "Kafka 4.1.0 has no share groups .* take Kafka 4.2 or later"),
+        ({"system": "kafka:4.1.0"}, "Kafka 4.1.0 has no share groups .* take Kafka 4.3 or later"),
+        ({"system": "kafka:4.2.0"}, r"Kafka 4.2.0 has no .* limit of their own .*KIP-1240"),
         ({"system": "kafka:3.9.1:zookeeper"}, "no share groups"),
         ({"system": "reference"}, "shares needs Apache Kafka that Logquake starts"),
         ({"features": {"share.version": 0}}, "the feature share.version is off"),
@@ -116,17 +117,20 @@ def test_where_there_are_no_share_groups_is_refused(values: dict[str, object], w
         plan_from({"workload": "shares", **values})
 
 
-def test_brokers_are_told_of_short_locks_and_high_limits() -> None:
+def test_locks_and_limits_are_what_brokers_are_told() -> None:
     assert (limit(PLAN), lock_s(PLAN)) == (25, 6.0)
-    older = PLAN.model_copy(update={"system": "kafka:4.2.0"})
-    assert limit(older) == 10
-    assert settings_of_brokers(PLAN).keys() - settings_of_brokers(older).keys() == {
-        "group.share.max.delivery.count.limit"
-    }
     mine = {"group.share.record.lock.duration.ms": "2500"}
     assert lock_s(PLAN.model_copy(update={"broker": mine})) == 2.5
     few = {"group.share.max.delivery.count.limit": "7"}
     assert limit(PLAN.model_copy(update={"broker": few})) == 7
+
+
+def test_the_delivery_limit_of_the_user_is_the_groups() -> None:
+    name = "group.share.delivery.count.limit"
+    mine = plan_from({"workload": "shares", "broker": {name: "3"}})
+    assert limit(mine) == 3
+    assert group_settings(mine)["share.delivery.count.limit"] == "3"
+    assert group_settings(PLAN)["share.delivery.count.limit"] == "25"
 
 
 def batch(*spans: tuple[tuple[str, int], list[int]], error: str | None = None) -> Batch:
