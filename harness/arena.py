@@ -26,6 +26,7 @@ from results.record.clock import (
     stopwatch_s,
     wait_until,
 )
+from results.record.identities import groups
 from results.record.milestones import (
     DRAINED,
     ENDED,
@@ -41,7 +42,7 @@ from results.record.runtime import Event, all_of
 from results.record.shares import has_shares
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.crashes import Crash
-from workloads.draining import drain_shares
+from workloads.draining import Drain, done_with, drain_recorder, last_member
 from workloads.final_reads import read_to_end
 
 DRAIN_LIMIT_S = 90.0
@@ -216,8 +217,6 @@ class Arena:
         self.reach("final-reads")
         # The last stable offset, taken after the last send ended: where a committed record can lie.
         targets = self._last_stable_offsets(cluster)
-        if has_shares(self.plan):
-            self._drain(cluster, topics, targets)
         read_to_end(
             self.plan,
             topics,
@@ -227,6 +226,8 @@ class Arena:
             live=self.paths.live,
             timeout_s=FINAL_READS_LIMIT_S,
         )
+        if has_shares(self.plan):
+            self._drain(cluster, topics, targets)
 
     def _drain(
         self,
@@ -236,17 +237,16 @@ class Arena:
     ) -> None:
         """Have the share group come to its end."""
         self.progress.phase("final deliveries of the share group")
-        done = drain_shares(
-            self.plan,
-            topics,
-            cluster.bootstrap(),
-            ends=ends,
-            lags=cluster.share_lags,
-            clock=self.clock,
-            live=self.paths.live,
-            timeout_s=DRAIN_LIMIT_S,
-        )
-        late = f"the group was not done with all records after {DRAIN_LIMIT_S:g} s"
+        plan, (group,) = self.plan, groups(self.plan)
+        is_done = done_with(plan.topic_partitions, ends, partial(cluster.share_lags, group))
+        recorder = drain_recorder(plan, topics, self.paths.live)
+        try:
+            member = last_member(plan, cluster.bootstrap(), self.clock)
+            drain = Drain(member, plan.topic_names, recorder=recorder, clock=self.clock)
+            done = drain.drain(is_done, DRAIN_LIMIT_S, self.interrupts.abandon)
+        finally:
+            recorder.close()
+        late = f"the group was not done with all records within {DRAIN_LIMIT_S:g} s"
         self.reach(DRAINED, failed="" if done else late)
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:

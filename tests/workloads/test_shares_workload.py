@@ -1,8 +1,9 @@
 """The generator of share groups, what a crew makes of its ops, and the end of a group."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,25 @@ import pytest
 
 from cluster.kafka.cluster import KafkaCluster
 from harness.java_client import java_client
-from results.record.clock import RunClock, wait_until
+from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.identities import group_of, groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
+from results.record.runtime import new_event
 from results.record.shares import group_settings, limit, lock_s
 from results.record.stream import read_stream
 from results.record.terms import F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
 from workloads.crew import Clients, Crew
-from workloads.draining import FIRST_PROCESS, Drain, drain_shares
+from workloads.draining import (
+    FIRST_PROCESS,
+    MOST_ERRORS,
+    REST_S,
+    Drain,
+    done_with,
+    drain_recorder,
+    last_member,
+)
 from workloads.fleet import Fleet
 from workloads.member import GroupError
 from workloads.protocol import (
@@ -283,34 +293,101 @@ def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunP
     wait_until(lambda: "abandon" in client.calls, timeout_s=10, what="the member's end")
 
 
-@pytest.mark.parametrize("limit_s", [10.0, 0.0])
-def test_the_last_member_accepts_what_is_left_until_the_group_is_done(
-    run_paths: RunPaths, limit_s: float
-) -> None:
-    live, clock = run_paths.live, RunClock.starting_now()
-    clients = [
-        MemoryClient(batches=[batch((HERE, [1])), batch(error="E")]),
-        MemoryClient(batches=[batch((THERE, [7]))]),
+def drain_of(live: Path, clients: Sequence[MemoryClient]) -> tuple[Drain, Recorder]:
+    """A drain whose members are these clients, one after the other."""
+    clock, written, left = RunClock.starting_now(), recorder(live, "drain"), list(clients)
+    drain = Drain(
+        lambda _: ShareMember(left.pop(0), group="g", clock=clock),
+        ["log-0"],
+        recorder=written,
+        clock=clock,
+    )
+    return drain, written
+
+
+def settled(live: Path) -> list[tuple[int, str, int]]:
+    return [
+        (row["process"] - FIRST_PROCESS, row["act"], row["offset"])
+        for row in rows(live, "shared", "drain")
     ]
-    made: list[int] = []
 
-    def member(process: int) -> ShareMember:
-        made.append(process)
-        return ShareMember(clients[len(made) - 1], group="g", clock=clock)
 
-    written = recorder(live, "drain")
-    drain = Drain(member, ["log-0"], recorder=written, clock=clock)
-    done = drain.drain(lambda: not clients[1].batches, limit_s)
+def test_the_last_member_accepts_what_is_left_until_the_group_is_done(run_paths: RunPaths) -> None:
+    client = MemoryClient(batches=[batch((HERE, [1])), batch((THERE, [7]))])
+    drain, written = drain_of(run_paths.live, [client])
+    assert drain.drain(lambda: not client.batches, 10)
     written.close()
-    assert done is (limit_s > 0)
-    if done:
-        assert made == [FIRST_PROCESS, FIRST_PROCESS + 1]
-        told = [(row["process"] - FIRST_PROCESS, row["act"], row["offset"])
-                for row in rows(live, "shared", "drain")]  # fmt: skip
-        assert told == [
-            (0, "deliver", 1), (0, "accept", 1), (1, "deliver", 7), (1, "accept", 7),
-        ]  # fmt: skip
-        assert [client.calls[-1] for client in clients] == ["close", "close"]
+    assert settled(run_paths.live) == [
+        (0, "deliver", 1), (0, "accept", 1), (0, "deliver", 7), (0, "accept", 7),
+    ]  # fmt: skip
+    assert client.calls[-1] == "close"
+
+
+def test_the_last_member_goes_on_after_an_error_and_is_replaced_if_errors_last(
+    run_paths: RunPaths,
+) -> None:
+    failing = [batch(error="E")] * (MOST_ERRORS + 1)
+    first = MemoryClient(batches=[batch(error="E"), batch((HERE, [1]), error="E"), *failing[3:],
+                                  batch((HERE, [2])), *failing])  # fmt: skip
+    second = MemoryClient(batches=[batch((THERE, [7]))])
+    drain, written = drain_of(run_paths.live, [first, second])
+    began_s = stopwatch_s()
+    assert drain.drain(lambda: not second.batches, 60)
+    written.close()
+    assert stopwatch_s() - began_s > 2 * MOST_ERRORS * REST_S
+    assert settled(run_paths.live) == [
+        (0, "deliver", 1), (0, "accept", 1), (0, "deliver", 2), (0, "accept", 2),
+        (1, "deliver", 7), (1, "accept", 7),
+    ]  # fmt: skip
+    outcomes = [each["outcome"] for each in rows(run_paths.live, "op_completions", "drain")]
+    assert (outcomes.count("info"), outcomes[-3]) == (1, "ok")
+    assert (first.calls[-1], second.calls[-1]) == ("close", "close")
+
+
+def test_a_drain_ends_at_its_limit_when_it_is_stopped_and_when_it_fails(
+    run_paths: RunPaths,
+) -> None:
+    def fail() -> bool:
+        raise OSError
+
+    stop = new_event()
+    stop.set()
+    clients = [MemoryClient() for _ in range(3)]
+    drain, written = drain_of(run_paths.live, clients)
+    assert not drain.drain(lambda: False, 0)
+    began_s = stopwatch_s()
+    assert not drain.drain(lambda: False, 60, stop)
+    assert stopwatch_s() - began_s < 30
+    with pytest.raises(OSError):  # noqa: PT011 - the test's own
+        drain.drain(fail, 10)
+    written.close()
+    assert [each.calls[-1] for each in clients] == ["close"] * 3
+
+
+def test_a_group_is_done_only_if_each_partition_is_known_to_be() -> None:
+    lags = {HERE: 0, THERE: 0}
+
+    def told(asked: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return {place: lag for place, lag in lags.items() if place in asked}
+
+    places = [HERE, THERE]
+    assert done_with(places, {HERE: 4, THERE: 2}, told)()
+    assert not done_with(places, {HERE: 4}, told)()
+    assert not done_with(places, {}, told)()
+    lags[THERE] = 1
+    assert not done_with(places, {HERE: 4, THERE: 2}, told)()
+    del lags[THERE]
+    assert not done_with(places, {HERE: 4, THERE: 2}, told)()
+    # A group has no state of a partition without records.
+    assert done_with(places, {HERE: 4, THERE: 0}, told)()
+
+
+def test_the_last_member_is_told_nothing_that_only_javas_clients_know() -> None:
+    own = {"client_kind": "java:4.3.1", "client": {"metadata.max.age.ms": "3000"}}
+    plan = plan_from({"workload": "shares", **own})
+    member = last_member(plan, "127.0.0.1:1", RunClock.starting_now())(FIRST_PROCESS)
+    assert isinstance(member, ShareMember)
+    member.abandon()
 
 
 def test_what_nobody_settled_has_no_error() -> None:
@@ -343,10 +420,16 @@ def test_a_share_group_of_real_brokers_is_done_with_each_record(
     )
     assert fleet.stop(30) == []
     ends = one_broker.leader_ends(plan.topic_partitions, committed=True, timeout_s=10)
-    assert drain_shares(
-        plan, topics, one_broker.bootstrap(), ends=ends, lags=one_broker.share_lags, clock=clock,
-        live=run_paths.live, timeout_s=90,
-    )  # fmt: skip
+    lags = partial(one_broker.share_lags, groups(plan)[0])
+    written = drain_recorder(plan, topics, run_paths.live)
+    drain = Drain(
+        last_member(plan, one_broker.bootstrap(), clock),
+        plan.topic_names,
+        recorder=written,
+        clock=clock,
+    )
+    assert drain.drain(done_with(plan.topic_partitions, ends, lags), 90)
+    written.close()
     told = [
         row
         for writer in ("worker-0", "worker-1", "drain")

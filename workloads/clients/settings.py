@@ -194,6 +194,11 @@ def admin_settings(plan: Plan, *, bootstrap: str) -> Settings:
     }
 
 
+def for_librdkafka(plan: Plan) -> Plan:
+    """Return the plan without the names that it tells Kafka's Java clients."""
+    return plan.model_copy(update={"client": {}}) if plan.wants_java else plan
+
+
 def is_incremental(settings: Mapping[str, object]) -> bool:
     """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
     return "cooperative" in str(settings.get(STRATEGY, "")) or settings.get(PROTOCOL) == CONSUMER
