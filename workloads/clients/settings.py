@@ -46,6 +46,11 @@ OWNED: Mapping[str, str] = {
     "group.id": "the workload",
 }
 """Settings that a user may not override, and who decides them: the record would not be true."""
+_OWNED_BY_SHARES = dict.fromkeys(
+    ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
+    "the record, which tells when a share group's records were acquired at the earliest,",
+) | {"share.acknowledgement.mode": "the workload"}
+"""Beside them, with members of a share group; librdkafka's names and Java's."""
 
 _SOCKET_TIMEOUT_MS = 10_000
 """So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
@@ -82,6 +87,11 @@ _CLASSIC_SESSION: Settings = {
     SESSION: 6000,
     HEARTBEAT: 1000,
 }
+
+
+def owned(plan: Plan) -> Mapping[str, str]:
+    """Return the settings that a user of the plan may not override, and who decides each."""
+    return {**OWNED, **(_OWNED_BY_SHARES if has_shares(plan) else {})}
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
@@ -176,6 +186,7 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
         "client.id": client_id,
         "group.id": group,
         "share.acknowledgement.mode": "explicit",
+        "check.crcs": True,
         # Few, so that many acknowledgements are under way around each fault.
         "max.poll.records": 100,
         "max.poll.interval.ms": 30_000,
@@ -256,14 +267,15 @@ def check_client_settings(plan: Plan) -> None:
             f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; mend them"
         )
     for key, value in plan.client.items():
-        if key in OWNED:
-            raise PlanError(f"the plan's client.{key} cannot be set: {OWNED[key]} decides it")
+        if key in owned(plan):
+            raise PlanError(f"the plan's client.{key} cannot be set: {owned(plan)[key]} decides it")
         refusal = _refusal(bare.model_copy(update={"client": {key: value}}))
         if refusal is not None:
             raise PlanError(f"the plan's client.{key} cannot be {value!r}: {refusal}")
     own = _own(plan)
-    for key in own.keys() & OWNED.keys():
-        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {OWNED[key]} decides")
+    for key in own.keys() & owned(plan).keys():
+        who = owned(plan)[key]
+        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {who} decides")
     refusal = _refusal(plan)
     if refusal is not None and own:  # librdkafka's sentence may hold a value, so it is not shown.
         names = ", ".join(sorted(own))

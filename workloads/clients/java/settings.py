@@ -12,7 +12,7 @@ from results.record.group_ways import CONSUMER
 from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
-from workloads.clients.settings import COMPRESSIONS, OWNED, batching
+from workloads.clients.settings import COMPRESSIONS, batching, owned
 from workloads.log import POLL_LIMIT
 from workloads.pipeline import MOST_READ
 from workloads.ways import way_of
@@ -206,10 +206,10 @@ def refuse_java_settings(plan: Plan) -> None:
             f"{plan.named.path} has settings of security of librdkafka, which Kafka's Java client"
             " does not know: leave --client-kind out"
         )
-    owned = {**OWNED, **OWNED_TOO}
+    decides = {**owned(plan), **OWNED_TOO}
     for key in plan.client:
-        if key in owned:
-            raise PlanError(f"the plan's client.{key} cannot be set: {owned[key]} decides it")
+        if key in decides:
+            raise PlanError(f"the plan's client.{key} cannot be set: {decides[key]} decides it")
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
