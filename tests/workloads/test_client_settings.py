@@ -76,7 +76,7 @@ def test_what_the_record_of_a_share_group_relies_on_cannot_be_set(
     for refuse in (check_client_settings, refuse_java_settings):
         with pytest.raises(PlanError, match=f"client.{key} cannot be set: {who}.* decides it"):
             refuse(told)
-    with pytest.raises(PlanError, match="client.fetch.max.wait.ms cannot be set"):
+    with pytest.raises(PlanError, match=r"client\.fetch\.max\.wait\.ms cannot be set"):
         refuse_java_settings(told.model_copy(update={"client": {"fetch.max.wait.ms": "9000"}}))
 
 
