@@ -8,7 +8,7 @@ from checkers.protocol import Checker
 from checkers.reigns import Reign
 from results.record.milestones import DRAINED, Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, S, ack, facts, found, group, leads, read
+from tests.checkers.partition_rows import A, S, ack, facts, final_read, found, group, leads, read
 
 SHARES = {"workload": "shares", "replication": 3, "concurrency": 8, "workers": 2}
 """Two members: at the end each may have lost a record, and so may each lock of 6 s."""
@@ -63,6 +63,7 @@ def shared(told: RunFacts, rows: list[Row], **others: list[Row]) -> Group:
     tables = {
         "sends": [ack(value, at, op=at, at=80 * S) for at, value in enumerate(values)],
         "polls": [read(value, at) for at, value in enumerate(values)],
+        "final_reads": [final_read(3)],
         "leadership": [knows(node, 3) for node in (1, 2, 3)],
         **others,
     }

@@ -11,7 +11,7 @@ from checkers import never_delivered
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import DELIVER, accepted
-from tests.checkers.partition_rows import A, S, found, read
+from tests.checkers.partition_rows import A, S, final_read, found, read
 from tests.checkers.sharing import DONE_NS, about, delivery, fault, joins, offsets, says, shared
 
 CHECKER, NAME = never_delivered.CHECKER, never_delivered.NAME
@@ -49,10 +49,23 @@ def test_another_record_that_stood_at_its_offset_is_not_the_same() -> None:
     assert offsets(CHECKER, shared(about(), [*LOST, delivery(1, value=A + 9)])) == [1]
 
 
+def test_a_delivery_whose_value_could_not_be_read_is_one_of_its_offset() -> None:
+    unread = delivery(1) | {"value": None}
+    assert offsets(CHECKER, shared(about(), [*LOST, unread])) == []
+
+
+def test_what_lies_behind_the_end_up_to_which_the_group_was_asked_is_not_judged() -> None:
+    for end, missed in ((3, [1, 2]), (2, [1]), (1, [])):
+        on = shared(about(), [delivery(0)], final_reads=[final_read(end)])
+        assert (found(CHECKER, on).rows, offsets(CHECKER, on)) == (end, missed)
+    unknown = found(CHECKER, shared(about(), LOST, final_reads=[]))
+    assert (unknown.rows, unknown.unshown) == (0, ())
+
+
 def test_who_was_not_done_leaves_a_gap() -> None:
     late = found(CHECKER, shared(about(failed="the group was not done"), LOST))
     assert (late.rows, late.anomalies) == (0, ())
-    assert late.gaps == ("the group was not done, so nobody knows what it left out",)
+    assert late.gaps == ("the group was not done, so it is not known what it left out",)
     never = found(CHECKER, shared(about(drained=False), LOST))
     assert (never.rows, never.anomalies) == (0, ())
     assert "the group was not asked how far it was" in never.gaps[0]
