@@ -28,6 +28,8 @@ from results.record.terms import Outcome, ShareAct, Source
 TABLES = ("shared", "leadership", "replica_states", "replica_records")
 """What both checks of it look at."""
 _COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
+_HOLDING = frozenset({"pause", "slow-disk", "disk-full", "read-only"})
+"""Faults that keep a broker from what it has learned of."""
 _FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
 
 
@@ -46,11 +48,11 @@ def confirmed(group: Group) -> pa.Table:
 
 
 def in_force_ns(group: Group, done: pa.Table) -> Ints:
-    """Return from when on each confirmation binds whoever leads the partition.
+    """Return from when on each confirmation binds every leader of the partition.
 
-    Who was replaced as the leader, and has not heard of it, goes on with what it knew: it hands out
-    records, and is stopped only as it writes to the share coordinator. So every broker must have
-    told that it knows the leader who confirmed, or a later one; `NEVER_NS`: not all ever did.
+    A replaced leader that has not learned of it goes on delivering, and is refused only as it
+    writes to the share coordinator. So every broker must have learned of the leader epoch of the
+    confirmation, or of a later one; `NEVER_NS`: not all are known to have.
     """
     told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
     epochs = np.full(done.num_rows, NONE, dtype=np.int64)
@@ -63,16 +65,31 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when the last broker had told of a leader epoch, or of a later one."""
+    """Return when the last broker had certainly learned of a leader epoch, or of a later one."""
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
     rows = select(rows, ints(rows, "leader_epoch") >= epoch)
-    told_ns = [
-        int(ints(select(rows, equal(rows, "observer", node)), "observed_ns").min(initial=NEVER_NS))
-        for node in (f"n{broker}" for broker in group.facts.brokers)
-    ]
-    known = epoch >= 0 and max(told_ns) < NEVER_NS
-    return max(told_ns) + LATE_NS if known else NEVER_NS
+    known_ns = 0 if epoch >= 0 else NEVER_NS
+    for node in (f"n{broker}" for broker in group.facts.brokers):
+        mine = select(rows, equal(rows, "observer", node))
+        told_ns = int(ints(mine, "observed_ns").min(initial=NEVER_NS))
+        known_ns = max(known_ns, _applied_ns(group.facts, node, told_ns))
+    return known_ns
+
+
+def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
+    """Return by when a broker certainly has the role that its Metadata told: that may come before.
+
+    A pause, or a disk that does not answer, may keep it from its role for as long as it lasts.
+    """
+    if told_ns >= NEVER_NS:
+        return NEVER_NS
+    applied_ns = told_ns + LATE_NS
+    for fault in sorted(facts.disturbances, key=lambda each: each.begun_ns):
+        holds = fault.kind in _HOLDING and node in fault.nodes
+        if holds and fault.begun_ns <= applied_ns and fault.ended_ns >= told_ns:
+            applied_ns = max(applied_ns, min(fault.ended_ns, NEVER_NS - LATE_NS) + LATE_NS)
+    return applied_ns
 
 
 def rows_in(records: pa.Table, among: pa.Table) -> Ints:

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import delivered_again
-from checkers.facts import DiskLoss
+from checkers.changes import NEVER_NS
+from checkers.facts import DiskLoss, Disturbance
+from checkers.live.window import STREAMS
+from checkers.protocol import Waits
 from checkers.reigns import Reign
 from results.record.shares import STATE_COPIES
 from tests.broken.corpus import Spot, broken, innocent
@@ -28,13 +31,15 @@ WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     )
 ]  # fmt: skip
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
+LATER = delivery(2, at=9 * S, after=7 * S)
+"""Without one that was acquired afterwards a confirmation could not be broken."""
 KNOWN = [knows(node, 3) for node in (1, 2, 3)]
 ROWS_OF = [
     (
         CHECKER,
         shared(about(), [delivery(0), says(0, outcome="info")]),
         "delivered again could not show",
-        shared(about(), [delivery(0), says(0), says(1, "release")]),
+        shared(about(), [delivery(0), says(0), says(1, "release"), LATER]),
         1,
     )
 ]
@@ -85,10 +90,64 @@ def test_who_has_not_heard_of_the_leader_that_confirmed_may_deliver_again(
 
 
 def test_what_nobody_knows_who_confirmed_is_not_compared() -> None:
-    rows = [delivery(0), says(0)]
+    rows = [delivery(0), says(0), LATER]
     assert found(CHECKER, shared(about(), rows)).rows == 1
     nobody = found(CHECKER, shared(about(reigns=()), rows))
     assert (nobody.rows, len(nobody.unshown)) == (0, 1)
+
+
+def test_a_confirmation_after_which_nothing_was_acquired_is_not_counted() -> None:
+    rows = [delivery(0), says(0), delivery(1), says(1, at=8 * S)]
+    for after, counted in ((6 * S, 0), (6 * S + 1, 1), (8 * S, 1), (8 * S + 1, 2)):
+        on = shared(about(), [*rows, delivery(2, at=9 * S, after=after)])
+        assert found(CHECKER, on).rows == counted
+    # So it is with all that the last member accepts.
+    last = found(CHECKER, shared(about(), rows))
+    assert (last.rows, last.gaps, len(last.unshown)) == (0, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "lasts", "again"),
+    [
+        ("pause", "n2", (2, 17), True),
+        ("pause", "n2", (2, 18), False),
+        ("slow-disk", "n2", (2, 18), False),
+        ("disk-full", "n2", (2, 18), False),
+        ("read-only", "n2", (2, 18), False),
+        # It lay behind the time by which a broker has its role, or before its answer.
+        ("pause", "n2", (4, 18), True),
+        ("pause", "n2", (0, 0), True),
+        # It ends the broker, or is not one of its own disk, or of a broker that is asked.
+        ("kill", "n2", (2, 18), True),
+        ("isolate", "n2", (2, 18), True),
+        ("pause", "c1", (2, 18), True),
+    ],
+)
+def test_a_broker_that_stands_still_may_have_its_role_only_afterwards(
+    kind: str,
+    node: str,
+    lasts: tuple[int, int],
+    again: bool,  # noqa: FBT001 - a case
+) -> None:
+    begun_ns, ended_ns = (each * S for each in lasts)
+    held = Disturbance(kind=kind, begun_ns=begun_ns, ended_ns=ended_ns, nodes=frozenset({node}))
+    rows = [delivery(0), says(0), delivery(0, at=21 * S, after=20 * S)]
+    on = shared(about(disturbances=(held,)), rows)
+    assert offsets(CHECKER, on) == [0] * again
+
+
+def test_faults_that_follow_each_other_hold_a_broker_together() -> None:
+    first = Disturbance(kind="pause", begun_ns=2 * S, ended_ns=9 * S, nodes=frozenset({"n2"}))
+    then = Disturbance(kind="slow-disk", begun_ns=10 * S, ended_ns=19 * S, nodes=frozenset({"n2"}))
+    never = replace(first, ended_ns=NEVER_NS)
+    rows = [delivery(0), says(0), delivery(0, at=21 * S, after=20 * S)]
+    for held, again in (((first,), [0]), ((first, then), []), ((then, first), []), ((never,), [])):
+        assert offsets(CHECKER, shared(about(disturbances=held), rows)) == again
+
+
+def test_it_waits_for_what_the_live_window_lacks() -> None:
+    assert "shared" not in STREAMS
+    assert (CHECKER.meanwhile, CHECKER.waits) == (None, Waits.STOPPED)
 
 
 def test_each_is_described_by_its_own_rows() -> None:
