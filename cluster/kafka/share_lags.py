@@ -58,6 +58,7 @@ def share_lags(
     return {
         (str(topic.topic_name), part.partition_index): part.lag
         for each in answer.groups
+        if each.group_id == group and each.error_code is ErrorCode.none
         for topic in each.topics
         for part in topic.partitions
         if part.error_code is ErrorCode.none and part.lag >= 0
