@@ -17,12 +17,12 @@ from kio.schema.describe_share_group_offsets.v1.response import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 from kio.static.protocol import ResponsePayload
 
-from cluster.kafka.beliefs import FindCoordinatorResponse
 from cluster.kafka.share_lags import share_lags
 from cluster.protocol import Endpoint
 

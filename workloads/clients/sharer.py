@@ -7,7 +7,7 @@ from typing import Any
 
 import confluent_kafka
 import numpy as np
-from confluent_kafka import KafkaException, Message, TopicPartition, admin
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, admin
 
 from results.record.plan import Plan
 from results.record.shares import group_settings
@@ -22,6 +22,8 @@ _COMMIT_S = 10.0
 """For an answer to acknowledgements, as long as a request of librdkafka may take."""
 _NO_ANSWER = "no broker confirmed it"
 _SET_S = 30.0
+_REFUSED = (KafkaException, RuntimeError)
+"""What a handle raises; `IllegalStateException`, which older versions lack, is a RuntimeError."""
 
 
 class ShareConsumer:
@@ -54,17 +56,16 @@ class ShareConsumer:
         """
         try:
             self._handle.subscribe(list(topics))
-        except KafkaException as refused:
-            raise GroupError(error_name(refused.args[0])) from refused
+        except _REFUSED as refused:
+            raise GroupError(_why(refused)) from refused
 
     def poll(self, timeout_s: float) -> Batch:
         """Return what was acquired, with delivery counts, waiting for it at most that long."""
         try:
             messages = list(self._handle.poll(timeout_s))
-        except KafkaException as refused:
-            return replace(
-                batch_of([], error=error_name(refused.args[0])), delivery_counts=_counts([])
-            )
+        except _REFUSED as refused:
+            self._held = []
+            return replace(batch_of([], error=_why(refused)), delivery_counts=_counts([]))
         self._held = [message for message in messages if message.error() is None]
         batch = batch_of(messages, headers=self._headers)
         return replace(batch, delivery_counts=_counts(self._held))
@@ -77,13 +78,13 @@ class ShareConsumer:
         for at, (message, act) in enumerate(zip(self._held, acts, strict=True)):
             try:
                 self._handle.acknowledge(message, confluent_kafka.AcknowledgeType[act.name])
-            except KafkaException as error:
-                refused[at] = error_name(error.args[0])
+            except _REFUSED as error:
+                refused[at] = _why(error)
         self._held = []
         try:
             answers = self._handle.commit_sync(_COMMIT_S)
-        except KafkaException as error:
-            return [error_name(error.args[0])] * len(places)
+        except _REFUSED as error:
+            return [_why(error)] * len(places)
         failed = _failures(answers)
         offsets = batch.offsets.tolist()
         return [
@@ -95,7 +96,7 @@ class ShareConsumer:
 
     def close(self) -> None:
         """Leave the group; records that it holds are released."""
-        with suppress(KafkaException):  # No broker need be there.
+        with suppress(*_REFUSED):  # No broker need be there.
             self._handle.close()
 
     def abandon(self) -> None:
@@ -115,6 +116,11 @@ class ShareConsumer:
                 for part, mine in offsets.items()
                 for offset in mine
             )
+
+
+def _why(refused: Exception) -> str:
+    (error,) = refused.args[:1] or ("",)
+    return error_name(error) if isinstance(error, KafkaError) else f"{error}"
 
 
 def _counts(messages: Sequence[Message]) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
