@@ -22,6 +22,8 @@ def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     grouped, alone = plan.is_grouped or has_shares(plan), plan.workload in OF_ONE_GROUP
     if not grouped or (thread // workers) % (MEMBERS if alone else 2):
         return None
+    if has_shares(plan) and thread // workers // MEMBERS * workers + thread % workers >= MEMBERS:
+        return None  # Each member more is one that may lose what was never handed over.
     # A pipeline has one group, of each fourth thread: each input takes effect once.
     number = 0 if alone else thread // workers // 2 * workers // MEMBERS
     return f"{plan.prefix or ''}{plan.name}-{number}"

@@ -14,7 +14,7 @@ import pytest
 from cluster.kafka.cluster import KafkaCluster
 from harness.java_client import java_client
 from results.record.clock import RunClock, stopwatch_s, wait_until
-from results.record.identities import group_of, groups
+from results.record.identities import MEMBERS, group_of, groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.runtime import new_event
@@ -70,10 +70,19 @@ def observed(number: int = 0, *, thread: int = MEMBER, unhandled: int = 0) -> Ob
     )
 
 
-def test_every_fourth_thread_is_a_member_of_the_one_group() -> None:
+def test_the_first_four_of_each_fourth_thread_are_members_of_the_one_group() -> None:
     members = [each for each in range(16) if group_of(each, PLAN, workers=2) is not None]
     assert members == [0, 1, 8, 9]
     assert groups(PLAN) == ("shares-0",)
+    for concurrency, workers in ((64, 2), (64, 1), (64, 3), (64, 16), (4096, 64)):
+        many = Plan(workload="shares", concurrency=concurrency, workers=workers)
+        members = [
+            each for each in range(concurrency) if group_of(each, many, workers=workers) is not None
+        ]
+        assert members[0] == 0
+        assert len(members) == MEMBERS
+    one = Plan(workload="shares", concurrency=64, workers=1)
+    assert [each for each in range(64) if group_of(each, one, workers=1)] == [0, 4, 8, 12]
     generator = SharesGenerator(PLAN, worker=0, workers=2)
     new = replace(observed(), assigned=False)
     assert generator.next_op(new) == Subscribe(topics=["log-0", "log-1"])
