@@ -78,7 +78,7 @@ def _known_ns(group: Group, epoch: int) -> int:
 
 
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
-    """Return by when a broker certainly has the role that its Metadata told: that may come before.
+    """Return by when a broker certainly has the role that its Metadata shows, which may come first.
 
     A pause, or a disk that does not answer, may keep it from its role for as long as it lasts.
     """

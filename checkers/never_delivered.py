@@ -1,7 +1,7 @@
 """never-delivered: a share group was done with a partition and had left a record out.
 
 Definition: final reads show a record; no member of the share group was ever delivered it, not even
-once; and at the end the group's coordinator told that the group was done with every record of every
+once; and at the end the group's coordinator answered that it was done with every record of every
 partition (its lag is 0). The group began at the beginning, and the record cannot have been given
 up.
 

@@ -5,9 +5,6 @@ from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.unclean_elections import unclean_elections
 
-TABLES = ("leadership", "replica_states", "replica_records")
-"""What is looked at."""
-
 
 def losses(group: Group, *settings: str) -> list[str]:
     """Return what may have cost the partition a record, or internal topics theirs.

@@ -33,7 +33,7 @@ MOST_ERRORS = 8
 
 
 class Drain:
-    """Takes what is left of a share group.
+    """The last member of a share group, and its successors.
 
     Args:
         member: Makes the consumer of a process.

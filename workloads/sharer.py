@@ -1,4 +1,4 @@
-"""A member of a share group: what the group delivered to it, and what it made of that (KIP-932).
+"""A member of a share group: what the group delivers to it, and how it acknowledges it (KIP-932).
 
 The client below it speaks the protocol: librdkafka (`workloads.clients.sharer`), or Kafka's own.
 """
@@ -13,7 +13,7 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 LONGEST_REQUEST_S = 15.0
-"""After so long a client takes no answer to a fetch any more: its socket's timeout, and slack."""
+"""So long a client waits for the answer to a fetch at most: its socket's timeout, and slack."""
 
 
 class ShareClient(Protocol):
@@ -42,12 +42,12 @@ class ShareClient(Protocol):
 class ShareMember:
     """Implements `workloads.protocol.Sharer`.
 
-    It tells when a record was acquired at the earliest. Its client fetches ahead: what a poll
-    returns may have been acquired before that poll. But a poll that returned nothing left the
-    client nothing but answers that are under way, and those it takes for some seconds only.
+    The client prefetches, so the acquisition time of a record is unknown. A lower bound is kept:
+    the later one of the member's join and its last empty poll, less the longest request. After an
+    empty poll the client's buffer is empty, and only answers to requests under way may still come.
 
     Args:
-        client: Speaks with the group; nobody else uses it.
+        client: Speaks with the group; used by this member only.
         group: The group's id.
         clock: The run's.
     """

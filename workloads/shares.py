@@ -1,8 +1,8 @@
 """The shares workload: the log workload, and beside it members of one share group (KIP-932).
 
-Every fourth thread of a worker is a member of the one share group. It takes records, accepts most
-of them, gives some back, rejects a few, and waits for the answer. Members leave and vanish, also
-with records in hand. The other threads send and read as in the log workload.
+Every fourth thread of a worker is a member of the one share group, up to four in all. It takes
+records, accepts most of them, releases some, rejects a few, and waits for the answer. Members leave
+and vanish, also with records in hand. The other threads send and read as in the log workload.
 """
 
 from random import Random

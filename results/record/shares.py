@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): who may have them in a run, and what brokers are told of them.
+"""Share groups (KIP-932): which plans may have them, and the settings of brokers for them.
 
 Kafka has them for production since 4.2, and a delivery limit of each group since 4.3 (KIP-1240);
 librdkafka 2.16 has them as a preview. A record is locked for the member that acquired it. One that
@@ -31,7 +31,7 @@ OF_BROKERS: Mapping[str, str] = {
     "group.share.heartbeat.interval.ms": "2000",
     _MOST: "25",
 }
-"""What brokers are told: locks and sessions that end within a run, and a high limit."""
+"""Settings of brokers: locks and sessions that end within a run, and a high limit."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 
@@ -108,7 +108,7 @@ def shares_refusal(plan: Asked) -> str | None:
 
 
 def group_settings(plan: Asked) -> dict[str, str]:
-    """Return what the coordinator is told of the group: to begin where each partition begins."""
+    """Return the settings of the group: it begins where each partition begins."""
     return {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": str(limit(plan))}
 
 

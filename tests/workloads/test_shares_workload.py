@@ -193,40 +193,42 @@ class MemoryClient:
         self.calls.append("abandon")
 
 
-TIMES: list[int] = []
-"""What a clock that stands says, one after the other; then 0."""
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetClock(RunClock):
+    """A clock that says these times one after the other, and then 0."""
+
+    start_ns: int = 0
+    times: list[int] = field(default_factory=list)
+
     def now_ns(self) -> int:
-        return TIMES.pop(0) if TIMES else 0
+        return self.times.pop(0) if self.times else 0
 
 
 def test_what_was_acquired_is_younger_than_the_member_and_than_its_last_empty_poll() -> None:
     client = MemoryClient()
     client.batches = [batch(), batch((HERE, [1])), batch(), batch((HERE, [2])),
                       batch(error="E"), batch((HERE, [3]))]  # fmt: skip
-    member = ShareMember(client, group="g", clock=SetClock(start_ns=0))
-    TIMES[:] = [at_s * S for at_s in (5, 6, 7, 30, 31, 90, 91)]
+    clock = SetClock(times=[at_s * S for at_s in (5, 6, 7, 30, 31, 90, 91)])
+    member = ShareMember(client, group="g", clock=clock)
     assert member.subscribe(["log-0"]) is None
     longest_ns = round(LONGEST_REQUEST_S * S)
     told = [member.poll(9).acquired_after_ns for _ in range(6)]
-    assert TIMES == []
+    assert clock.times == []
     assert told == [5 * S] * 3 + [30 * S - longest_ns] * 3
 
 
 def test_a_member_says_of_each_record_in_turn_what_becomes_of_it() -> None:
     client = MemoryClient(errors=[[None, "E", None]])
-    member = ShareMember(client, group="g", clock=SetClock(start_ns=0))
+    member = ShareMember(client, group="g", clock=SetClock())
     settled = member.acknowledge(batch((HERE, [1, 2, 3])), [ShareAct.ACCEPT, ShareAct.RELEASE])
     assert settled.acts == [ShareAct.ACCEPT, ShareAct.RELEASE, ShareAct.ACCEPT]
     assert settled.error == "E"
     member.close()
     member.abandon()
     assert client.calls[1:] == ["close", "abandon"]
-    assert ShareMember(MemoryClient(refuses=True), group="g", clock=SetClock(start_ns=0)).subscribe(
-        []
-    ) == ("REFUSED")
+    assert ShareMember(MemoryClient(refuses=True), group="g", clock=SetClock()).subscribe([]) == (
+        "REFUSED"
+    )
     for refused in (
         lambda: member.assign({}),
         lambda: member.commit({}, op_id=1, wait=True),
@@ -399,7 +401,7 @@ def test_the_last_member_is_told_nothing_that_only_javas_clients_know() -> None:
     member.abandon()
 
 
-def test_what_nobody_settled_has_no_error() -> None:
+def test_settling_nothing_has_no_error() -> None:
     assert Settled(acts=[], errors=[], asked_ns=0, told_ns=0).error is None
 
 
