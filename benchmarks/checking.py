@@ -6,7 +6,9 @@ and three replicas' logs), and each of these is a process of its own, with its c
 * `from streams`: `logquake check RUN`, the tables of the run still to be worked out;
 * `from tables`: the same command again, which is also what `check` costs after `logquake run`;
 * `warm`: one more time, streams and all, in a Spark session that has judged another run before;
-* `numpy`, `duckdb`: the checks of `benchmarks/plain.py`, on the same Parquet files.
+* `numpy`, `duckdb`: the checks of `benchmarks/plain.py`, on the same Parquet files;
+* `cluster-1`, `cluster-2`: from streams, in a warm session of a standalone cluster of one or two
+  workers with a core each.
 
 Where replicas' logs are segments of brokers, reading those comes on top: see `docs/checkers.md`.
 
@@ -17,10 +19,12 @@ Wall seconds mean something on an idle machine only; the load at the start is to
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measured import Cost, measured
@@ -31,9 +35,11 @@ from checkers.stored import load_facts
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
+from tests.checkers.standalone import executors, standalone
 
 _CHECK = (sys.executable, "-c", "from harness.cli import main; main()", "check")
-_WAYS = ("from-streams", "from-tables", "warm", "numpy", "duckdb")
+_WAYS = ("from-streams", "from-tables", "warm", "numpy", "duckdb", "cluster-1", "cluster-2")
+_ALONE = _WAYS[:5]
 _SMALL = 2_000
 
 
@@ -55,17 +61,32 @@ def _cost(way: str, roots: Sequence[Path]) -> Cost:
             return measured([*_CHECK, *names])
         case "warm":
             return measured([*here, "benchmarks.checking", "--warm", *names])
+        case "cluster-1" | "cluster-2":
+            workers = way[-1]
+            return measured([*here, "benchmarks.checking", "--workers", workers, "--warm", *names])
         case "numpy":
             return measured([*here, "benchmarks.plain", names[0]])
         case _:
             return measured([*here, "benchmarks.duck", names[0]])
 
 
-def _warm(roots: Sequence[Path]) -> None:
+@contextmanager
+def _master(folder: Path, workers: int) -> Iterator[str | None]:
+    """Give the master of a cluster with so many workers; without any, None: this machine."""
+    if not workers:
+        yield None
+        return
+    executors(folder, count=workers)
+    os.environ |= {"SPARK_CONF_DIR": str(folder / "conf"), "PYSPARK_PYTHON": sys.executable}
+    with standalone(folder, workers=workers) as master:
+        yield master
+
+
+def _warm(roots: Sequence[Path], workers: int) -> None:
     """Print how long runs take in a session that has judged another run."""
     with tempfile.TemporaryDirectory(prefix="logquake-warm-") as scratch:
         first = list(write_many(Path(scratch), 1, Shape(ops=_SMALL)))
-        with spark_engine(None) as engine:
+        with _master(Path(scratch), workers) as master, spark_engine(master) as engine:
             for each in (first, roots):
                 _without_tables(each)
                 begun_s = stopwatch_s()
@@ -84,10 +105,10 @@ def _measure(shape: Shape, runs: int, ways: Sequence[str], store: Path) -> None:
     print(f"{runs} of {shape.ops:,} ops in {shape.partitions} partitions", flush=True)
     for way in ways:
         cost = _cost(way, roots)
-        last = cost.said.strip().splitlines()[-1:] if way == "warm" else []
+        last = cost.said.strip().splitlines()[-1:] if way not in _ALONE or way == "warm" else []
         print(
             f"  {way:14}{cost.wall_s:9.1f} s{cost.cpu_s:9.1f} CPU s{cost.peak_mib:8,} MiB"
-            f"   load {cost.load:.1f} {' '.join(last)}",
+            f"{cost.busy:6.0%} both   load {cost.load:.1f} {' '.join(last)}",
             flush=True,
         )
 
@@ -98,12 +119,13 @@ def main() -> None:
     parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 200_000, 1_000_000])
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=_WAYS, default=list(_WAYS))
+    parser.add_argument("--only", nargs="+", choices=_WAYS, default=list(_ALONE))
     parser.add_argument("--store", type=Path)
     parser.add_argument("--warm", type=Path, nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.warm:
-        _warm(given.warm)
+        _warm(given.warm, given.workers)
         return
     with tempfile.TemporaryDirectory(prefix="logquake-benchmark-") as scratch:
         for ops in given.ops:

@@ -11,7 +11,8 @@ import psutil
 
 from results.record.clock import stopwatch_s
 
-_SAMPLE_S = 0.1
+_SAMPLE_S = 0.2
+_BUSY = 1.5
 _MIB = 1 << 20
 
 
@@ -25,6 +26,7 @@ class Cost:
         peak_mib: The most memory that they had in use together at any sample (resident sizes
             added up, so that pages shared by two of them count twice).
         load: The machine's load average of one minute at the start: of 2 cores, 2 is full.
+        busy: The share of samples in which they took more than 1.5 cores.
         said: What it wrote.
     """
 
@@ -32,6 +34,7 @@ class Cost:
     cpu_s: float
     peak_mib: int
     load: float
+    busy: float
     said: str
 
 
@@ -40,6 +43,7 @@ class _Watch:
 
     def __init__(self, pid: int) -> None:
         self.peak = 0
+        self.samples = self.busy = 0
         self._cpu: dict[tuple[int, float], float] = {}
         self._root = psutil.Process(pid)
         self._ended = Event()
@@ -53,6 +57,7 @@ class _Watch:
         return sum(self._cpu.values())
 
     def _run(self) -> None:
+        last_s, before_s = stopwatch_s(), 0.0
         while not self._ended.wait(_SAMPLE_S):
             resident = 0
             try:
@@ -69,6 +74,10 @@ class _Watch:
                 except psutil.Error:
                     continue
             self.peak = max(self.peak, resident)
+            now_s, used_s = stopwatch_s(), sum(self._cpu.values())
+            self.samples += 1
+            self.busy += used_s - before_s > _BUSY * (now_s - last_s)
+            last_s, before_s = now_s, used_s
 
 
 def measured(command: Sequence[str]) -> Cost:
@@ -93,5 +102,5 @@ def measured(command: Sequence[str]) -> Cost:
         raise RuntimeError(f"{' '.join(command)} ended with {code}:\n{said}")
     return Cost(
         wall_s=wall_s, cpu_s=max(waited_s, seen_s), peak_mib=watch.peak // _MIB, load=load,
-        said=said,
+        busy=watch.busy / max(1, watch.samples), said=said,
     )  # fmt: skip

@@ -5,6 +5,7 @@ neither brokers nor clients did anything, which is no failure of the brokers.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -55,15 +56,24 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
     """Return from when to when nothing at all was recorded of a run, whoever it would have been.
 
     Args:
-        times: When ops began and ended, and when brokers answered.
+        times: When ops began and ended, and when brokers answered, in any order.
         from_ns: Only what is later counts; None: nothing does.
     """
     if from_ns is None:
         return ()
-    heard = np.concatenate([[from_ns], *(each[each > from_ns] for each in times)])
-    heard.sort()  # `np.unique` would hash tens of millions of times.
-    long = np.flatnonzero(np.diff(heard) > SILENT_NS).tolist()
-    return tuple((int(heard[at]), int(heard[at + 1])) for at in long)
+    # Of tens of millions of times, the first and the last of each stretch: no silence fits in one.
+    first, last = {0: from_ns}, {0: from_ns}
+    for each in times:
+        heard = np.sort(each[each > from_ns])
+        stretches = (heard - from_ns) // SILENT_NS
+        begins = np.flatnonzero(np.diff(stretches, prepend=-1))
+        ends = np.append(begins, len(heard))[1:] - 1
+        found = zip(stretches[begins], heard[begins], heard[ends], strict=True)
+        for stretch, begin, end in (map(int, row) for row in found):
+            first[stretch] = min(first.get(stretch, begin), begin)
+            last[stretch] = max(last.get(stretch, end), end)
+    spans = [(last[before], first[after]) for before, after in pairwise(sorted(first))]
+    return tuple((begin, end) for begin, end in spans if end - begin > SILENT_NS)
 
 
 def silent_ns(spans: Iterable[Span], from_ns: int, to_ns: int) -> int:

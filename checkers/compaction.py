@@ -8,7 +8,8 @@ Both engines take the same steps; only what could not be read comes back from th
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -54,6 +55,7 @@ class Step:
             where a table is put together.
         number: Of the unit.
         table: Which table is put together; empty otherwise.
+        files: What it is put together of, by name: all that the parts wrote.
         bytes: About how much is read.
     """
 
@@ -61,6 +63,7 @@ class Step:
     unit: Unit | None = None
     number: int = 0
     table: str = ""
+    files: tuple[str, ...] = ()
     bytes: int = 0
 
 
@@ -71,10 +74,12 @@ class Found:
     Attributes:
         problems: What could not be read.
         parts: Of a unit that was looked at.
+        files: That a part wrote, by name.
     """
 
     problems: Sequence[Problem] = ()
     parts: Sequence[Unit] = ()
+    files: tuple[str, ...] = ()
 
 
 Steps = Sequence[Step]
@@ -92,6 +97,8 @@ class _Reading:
     problems: dict[int, list[Problem]] = field(default_factory=dict)
     """Of each part; those of the look by -1."""
     first: dict[str, BrokenStream] = field(default_factory=dict)
+    files: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """That each part wrote."""
 
     def due(self) -> dict[int, Unit]:
         """Return the parts that are still to be read: again, where a stream turned out broken."""
@@ -147,13 +154,31 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
                 step.root, step.number, list(found.parts), {-1: list(found.problems)}
             )
     _read(readings, do)
-    puts = [Step(root=root, table=name, bytes=sizes[root]) for root in big for name in _ORDER]
+    files = {root: _files(root, readings) for root in big}
+    puts = [
+        Step(root=root, table=name, files=files[root], bytes=sizes[root])
+        for root in big
+        for name in _ORDER
+    ]
     for _ in do(puts):
         pass
     for root in big:
         told = [each for (of, _), each in sorted(readings.items()) if of == root]
         write_notes(RunPaths(root), [problem for each in told for problem in each.told()])
         _clear(root)
+
+
+def _files(root: Path, readings: Mapping[tuple[Path, int], _Reading]) -> tuple[str, ...]:
+    """Return what all parts of a run wrote, by name: one that is missing later is an error."""
+    return tuple(
+        sorted(
+            file
+            for (of, _), reading in readings.items()
+            if of == root
+            for written in reading.files.values()
+            for file in written
+        )
+    )
 
 
 def _part_of(step: Step) -> Part:
@@ -176,6 +201,7 @@ def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
             part = _part_of(step)
             reading = readings[step.root, step.number]
             reading.problems.setdefault(part.number, []).extend(found.problems)
+            reading.files[part.number] = found.files
 
 
 _ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls", "sends"})
@@ -191,11 +217,11 @@ def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
         look: Tells what replicas it has.
     """
     if step.table:
-        _put_together(step.root, step.table)
+        _put_together(step)
         return Found()
     if step.unit is not None:
         if step.unit.part is not None:
-            return Found(problems=_write_part(step, step.unit, read_node))
+            return _write_part(step, step.unit, read_node)
         return _looked_at(step.unit, look)
     paths = RunPaths(step.root)
     read = [ingest(unit, read_node) for unit in units_of(paths)]
@@ -238,10 +264,11 @@ def _parts(root: Path) -> Path:
 
 
 def _clear(root: Path) -> None:
-    shutil.rmtree(_parts(root), ignore_errors=True)
+    with suppress(FileNotFoundError):
+        shutil.rmtree(_parts(root))
 
 
-def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> list[Problem]:
+def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> Found:
     part = _part_of(step)
     tables, problems = ingest(unit, read_node)
     ids = topic_ids(RunPaths(step.root))
@@ -258,31 +285,41 @@ def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> list[Problem]:
         table = ordered(name, identified(name, tables.pop(name), ids))
         if table.num_rows:
             write_table(folder / f"{stem}.{name}.parquet", name, [table])
-    return problems
+    return Found(
+        problems=problems, files=tuple(path.name for path in folder.glob(f"{stem}.*.parquet"))
+    )
 
 
-def _put_together(root: Path, name: str) -> None:
-    if name == _MOVES:
-        _leave_out(root)
-    files = [TableFile(name, path) for path in sorted(_parts(root).glob(f"*.{name}.parquet"))]
+def _put_together(step: Step) -> None:
+    root, name = step.root, step.table
+    paths = [*_written(step, name), *(_leave_out(step) if name == _MOVES else ())]
+    files = [TableFile(name, path) for path in paths]
     write_table(RunPaths(root).table(name), name, _by_place(name, files))
 
 
-def _leave_out(root: Path) -> None:
-    """Write what assignments leave out, as one more part of their table."""
+def _written(step: Step, name: str) -> list[Path]:
+    """Return the files that parts wrote of a table."""
+    return [_parts(step.root) / file for file in step.files if file.split(".")[1] == name]
+
+
+def _leave_out(step: Step) -> list[Path]:
+    """Write what assignments leave out, as one more part of their table, and return that."""
+    root = step.root
     assigns, touches = (
-        [pq.read_table(path) for path in sorted(_parts(root).glob(f"*.{name}.parquet"))]
-        for name in (ASSIGNS, TOUCHES)
+        [pq.read_table(path) for path in _written(step, name)] for name in (ASSIGNS, TOUCHES)
     )
     if not assigns:
-        return
-    files = [TableFile(_MOVES, path) for path in sorted(_parts(root).glob(f"*.{_MOVES}.parquet"))]
+        return []
+    files = [TableFile(_MOVES, path) for path in _written(step, _MOVES)]
     schema = LIVE[_MOVES]
     moves = joined([schema.empty_table(), *(file.read_columns(schema.names) for file in files)])
     rows = left_out(joined(assigns), moves, joined(touches))
-    if rows.num_rows:
-        table = ordered(_MOVES, with_run(_MOVES, rows, RunPaths(root).run_id))
-        write_table(_parts(root) / f"left-out.{_MOVES}.parquet", _MOVES, [table])
+    if not rows.num_rows:
+        return []
+    table = ordered(_MOVES, with_run(_MOVES, rows, RunPaths(root).run_id))
+    path = _parts(root) / f"left-out.{_MOVES}.parquet"
+    write_table(path, _MOVES, [table])
+    return [path]
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:

@@ -165,7 +165,8 @@ def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
     """
     if not group.facts.compacted or all(_written(group, value, at) for at in offsets):
         return False
-    return not in_epochs_of_their_own(group, value, offsets)
+    rows = np.flatnonzero(ints(group.table("sends"), "value") == value).tolist()
+    return not any(in_epochs_of_their_own(group, row, offsets) for row in rows)
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:

@@ -3,7 +3,8 @@
 Whatever is missing or broken is told, and never an exception.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,13 @@ def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Ta
         return file.read_columns(schema.names).cast(schema) if file.sound else schema.empty_table()
     except DamagedError:
         return schema.empty_table()
+
+
+def pieces_of(paths: RunPaths, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield some columns of a table of a run, piece by piece, as far as it can be read."""
+    file = TableFile(name, paths.table(name))
+    with suppress(DamagedError):
+        yield from file.pieces(columns) if file.sound else ()
 
 
 def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:

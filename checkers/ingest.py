@@ -37,14 +37,11 @@ from checkers.left_out import left_out, moved
 from results.record.declared import Sight
 from results.record.spans import OP_ID, span_rows
 from results.record.stream import STREAM_SUFFIX, read_whole, table_of
-from results.record.tables import DAMAGE, LIVE, TABLES
+from results.record.tables import BROKEN, DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """What Kafka says of the id of a topic that has none."""
-BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
-           MemoryError, NotImplementedError)  # fmt: skip
-"""What reading hostile bytes raises."""
 ASSIGNS, TOUCHES = "assigns", "touches"
 """What parts leave for `left_out`: ops that assign, and partitions that ops sent to."""
 _MOP_BITS = 32

@@ -23,7 +23,7 @@ from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
 from checkers.shelf import Shelf, ShelvedTable
 from results.record.parquet import open_parquet
-from results.record.tables import LATER_COLUMNS, TABLES
+from results.record.tables import BROKEN, LATER_COLUMNS, TABLES
 from results.record.whole import written_whole
 
 Place = tuple[str, str, int]
@@ -34,9 +34,6 @@ RUN: Place = ("", "", -1)
 """The place of a whole run."""
 GROUP_ROWS = 1 << 20
 """So many rows at most in a row group; a place has as many row groups as it needs."""
-_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
-           MemoryError, NotImplementedError)  # fmt: skip
-"""What reading hostile bytes raises."""
 
 
 class DamagedError(Exception):
@@ -144,7 +141,7 @@ class TableFile:
             there = self._file.schema.to_arrow_schema()
             whole = as_recorded(TABLES[self.name], there)
             return bool(there.equals(whole)) and self.rows >= 0
-        except _BROKEN:
+        except BROKEN:
             return False
 
     @property
@@ -218,7 +215,7 @@ class TableFile:
             return tuple(
                 _one_place([group.column(each).statistics for each in at]) for group in groups
             )
-        except _BROKEN as broken:
+        except BROKEN as broken:
             raise DamagedError(self.name) from broken
 
     @property
@@ -287,6 +284,15 @@ class TableFile:
         """
         return self._read(range(len(self.row_groups)), names)
 
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all rows, row group by row group, with their pages checked.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        for number in range(len(self.row_groups)):
+            yield self._read([number], names)
+
     def rows_of(self, place: Place | None) -> pa.Table:
         """Return the row groups of a place, or those that hold several, or none.
 
@@ -299,7 +305,7 @@ class TableFile:
     def _read(self, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
         try:
             return pa.table({name: self._column(list(numbers), name) for name in names})
-        except _BROKEN as broken:
+        except BROKEN as broken:
             raise DamagedError(self.name) from broken
 
     def _column(self, numbers: list[int], name: str) -> "pa.Array[Any]":

@@ -15,8 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.columns import Ints
-from checkers.ingest import BROKEN, BrokenStream, Part, Unit, broken_stream, stream_paths
+from checkers.ingest import BrokenStream, Part, Unit, broken_stream, stream_paths
 from results.record.spans import Span, has_ops, spans
+from results.record.tables import BROKEN
 
 PART_BYTES = 128 << 20
 """Of streams, and of a node's segments: about so much one task reads."""

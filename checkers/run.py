@@ -1,6 +1,7 @@
 """From folders of runs to verdicts: the pipeline's entry."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from checkers.facts import RunFacts
 from checkers.figures import figures
 from checkers.judge import weigh
 from checkers.layout import RUN
+from checkers.room import too_large
 from checkers.spark.local import LocalEngine
 from checkers.stored import (
     can_ingest,
@@ -24,6 +26,10 @@ from results.record.terms import Judge
 from results.record.verdict import Verdict
 
 ENGINES = ("spark", "local")
+
+
+def _to_stderr(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
 
 
 def judge_runs(
@@ -86,7 +92,12 @@ def judge_elsewhere(
 
 
 def judge_with(
-    worker: Engine, roots: Sequence[Path], judge: Judge | None = None, *, reingest: bool = False
+    worker: Engine,
+    roots: Sequence[Path],
+    judge: Judge | None = None,
+    *,
+    reingest: bool = False,
+    warn: Callable[[str], None] = _to_stderr,
 ) -> list[Verdict]:
     """Judge runs with an engine that goes on afterwards, as `judge_runs` does otherwise.
 
@@ -95,6 +106,7 @@ def judge_with(
         roots: The folders of the runs.
         judge: Who judges; None: whom each plan names.
         reingest: Work the tables out again though they are there.
+        warn: Is told of a run that may be too large for this machine, before it is judged.
 
     Raises:
         EngineError: The engine cannot work any more.
@@ -103,6 +115,8 @@ def judge_with(
     if left:
         worker.compact(left)
     facts = {root: _judged_by(load_facts(root), judge) for root in roots}
+    for sentence in too_large(facts) if worker.here else ():
+        warn(sentence)
     verdicts: dict[Path, Verdict] = {}
     for batch in _apart(facts):
         verdicts |= judge_batch(batch, worker)

@@ -48,6 +48,7 @@ from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Premise, Promise, Proved
 from checkers.reads import reads_of
+from checkers.resent import in_epochs_of_their_own
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
@@ -105,9 +106,10 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
         again = group.facts.retries and not group.facts.idempotent
         excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
         if group.shows_logs:
-            excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
             unknown = _cleaned(group, steps) & _may_be_resent(group, steps.since)
-            excuses[Premise.SHOWN_CAUSE] = excuses[Premise.SHOWN_CAUSE] | unknown
+            apart = _in_epochs_of_their_own(group, steps, unknown)
+            excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps) | apart
+            excuses[Premise.SHOWN_CAUSE] = excuses[Premise.SHOWN_CAUSE] | (unknown & ~apart)
         else:
             unknown = excuses[Premise.SHOWN_CAUSE] | _may_be_resent(group, steps.since)
             excuses[Premise.SHOWN_CAUSE] = unknown
@@ -153,6 +155,17 @@ def _cleaned(group: Group, steps: Steps) -> Mask:
     stand = np.empty(0, np.int64) if log is None else log.values
     both = within(values[steps.since], stand) & within(values[steps.at], stand)
     return np.asarray(~both, dtype=np.bool_)
+
+
+def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
+    """Tell which of some steps have records of two epochs, as one that is left shows (`resent`)."""
+    offsets = ints(group.table("sends"), "offset")
+    apart = np.zeros(len(some), np.bool_)
+    for row in np.flatnonzero(some).tolist():
+        later = int(steps.at[row])
+        pair = int(offsets[later]), int(offsets[steps.since[row]])
+        apart[row] = pair[0] < pair[1] and in_epochs_of_their_own(group, later, pair)
+    return apart
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:

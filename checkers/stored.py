@@ -24,6 +24,7 @@ from checkers.folder import (
     ingest_notes,
     load_table,
     notes_file,
+    pieces_of,
     read_declared,
     read_milestones,
     read_notes,
@@ -326,7 +327,7 @@ def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) ->
 def _times(paths: RunPaths) -> Iterator[Ints]:
     """Yield when clients did anything, and observers were answered."""
     for table, column in (("ops", "invoke_ns"), ("ops", "complete_ns"), ("leadership", _SEEN)):
-        yield ints(load_table(paths, table, [column]), column)
+        yield from (ints(piece, column) for piece in pieces_of(paths, table, [column]))
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:

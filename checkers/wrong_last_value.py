@@ -12,27 +12,30 @@ every replica's log, as far as that goes; or it was a tombstone, and nothing of 
 below it. That holds for each replica by itself, whenever its cleaner came by.
 
 What would not prove it: a record that a later one of its key may have superseded, if that may have
-committed (`cleaned`); a tombstone whose place nobody knows, which may be the last; what lies above
-the high watermark of a replica that was not in sync; a log that could not be read to its end.
+committed (`cleaned`). A tombstone with an unknown offset may have superseded it. Nor what lies
+above the high watermark of a replica that was not in sync; a log that could not be read to its end.
 
 A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
 down, keeps the value that it has, and never hears that it was deleted. So a value that is back
-counts in a replica's log only if that had gone beyond the tombstone in time, and was not truncated
-below it; and in a read only while the leader's log still has the tombstone.
+counts in a replica's log only if that certainly had the tombstone: it wrote it as leader, or had
+gone beyond it in time; and if it did not lose it again by a truncation or a fault of its disk. A
+reassignment may copy any replica anew after the tombstone went, so then no log proves it. In a read
+it counts only while the leader's log still has the tombstone.
 
 What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
-from one that was cleaned away. A value that is back where a retention of 0 lets tombstones go at
-once, or where brokers' clocks are shifted, which decide when they go.
+from one that was cleaned away. A value that is back in a follower's log where a retention of 0 lets
+tombstones go at once, or where brokers' clocks are shifted, which decide when they go.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from checkers.acknowledger import moved
 from checkers.cleaned import holes, keys_in, latest, may_stand
 from checkers.client_reasons import final_server, hold, nodes_at
-from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
 from checkers.excuses import TAKES_RECORDS
@@ -119,7 +122,7 @@ def _logs(group: Group) -> list[ReplicaLog]:
 def _views(group: Group) -> Iterator[View]:
     in_sync = final_isr(group) if group.facts.recovered else frozenset[str]()
     for log in _logs(group):
-        mine = may_stand(group, log.values) & (log.controls != 1)
+        mine = may_stand(group, log.values)
         leads = group.leader is not None and group.leader.node == log.node
         mark = claimed_mark(group, FINAL, log.node)
         end = log.end if leads or log.node in in_sync else min(mark, log.end)
@@ -140,24 +143,35 @@ def _views(group: Group) -> Iterator[View]:
     )
 
 
+def _due(group: Group) -> tuple[Ints, Ints]:
+    """Return where the last committed record of each key stands, and its value; -1: it has none."""
+    offsets, values = (ints(group.committed, name) for name in ("offset", "value"))
+    placed = offsets >= group.log_start
+    return _last_of(group, offsets[placed], values[placed])
+
+
+def _hidden(group: Group) -> int:
+    """Return how many keys are not looked at for tombstones alone whose place nobody knows."""
+    (due_at, due_value), later = group.view(_due), latest(group)
+    alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
+    return int((alive & (later.adrift > due_at)).sum())
+
+
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
     """Return how many keys were looked at in one place, and which end with another record."""
-    sends = group.committed
-    values, offsets = ints(sends, "value"), ints(sends, "offset")
-    placed = offsets >= group.log_start
-    due_at, due_value = _last_of(group, offsets[placed], values[placed])
+    due_at, due_value = group.view(_due)
     shown_at, shown = _last_of(group, view.offsets, view.values)
     there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
-    dead, later = are_tombstones(np.maximum(due_value, 0)), latest(group)
+    dead, later = are_tombstones(due_value), latest(group)
     # Another tombstone may have deleted it, and be gone as well.
-    may_go = dead | (later.tombstones > due_at) | later.adrift
+    may_go = dead | (np.maximum(later.tombstones, later.adrift) > due_at)
     lacks = there & (shown_at < due_at) & ~may_go
     if view.name == READ:
         log = group.final_log
-        sure = dead & log.holds(due_at, due_value) if log is not None else dead & False
+        sure = np.zeros_like(dead) if log is None else dead & log.holds(due_at, due_value)
     else:
         # Whatever took the last one from this log has taken all below it.
-        sure = _was_in_time(group, view.name, due_at, due_value)
+        sure = _had(group, view.name, due_at, due_value)
     lacks |= there & older & sure
     rows = [
         Wrong(
@@ -169,10 +183,42 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
     return int((there & (sure | ~may_go)).sum()), rows
 
 
+def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell which records a replica's log is certain to have held once, and never to have lost."""
+    if moved(group):
+        return np.zeros(len(offsets), np.bool_)
+    cuts = group.table("truncations")
+    lost = [
+        *ints(cuts, "from_offset")[equal(cuts, "node", node)].tolist(),
+        *(
+            loss.first_taken
+            for loss in group.facts.disk_losses
+            if loss.concerns(group.topic, group.partition) and node in loss.nodes
+        ),
+    ]
+    had = _was_in_time(group, node, offsets, values) | _wrote(group, node, offsets, values)
+    return np.asarray(had & (offsets < min(lost, default=_FAR)), np.bool_)
+
+
+def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
+    """Tell which records a replica wrote as their leader, by the epochs that copies tell."""
+    told = group.table("leadership")
+    leaders, epochs = (ints(told, name) for name in ("leader", "leader_epoch"))
+    mine = [broker for broker in np.unique(leaders).tolist() if f"n{broker}" == node]
+    led = epochs[within(leaders, np.array(mine, np.int64)) & (epochs >= 0)]
+    wrote = np.zeros(len(offsets), np.bool_)
+    for name in ("polls", "replica_records"):
+        copies = group.table(name)
+        own = within(ints(copies, "leader_epoch"), led)
+        at = first_match(values, ints(copies, "value")[own])
+        wrote |= np.append(ints(copies, "offset")[own], NONE)[at] == offsets
+    return wrote
+
+
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     """Tell of which records a replica was beyond, before any tombstone from there on was to go."""
     facts, states = group.facts, group.table("replica_states")
-    if facts.plan.shifts_clocks or not len(offsets):
+    if facts.plan.shifts_clocks:
         return np.zeros(len(offsets), np.bool_)
     told = equal(states, "node", node) & present(states, "observed_ns")
     times, ends = ints(states, "observed_ns")[told], ints(states, "log_end_offset")[told]
@@ -182,10 +228,7 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     at = first_match(values, ints(sends, "value"))
     sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
     until_ns = sent_ns + _retention_ns(facts)
-    early = reached[np.searchsorted(times[order], until_ns)] > offsets
-    cuts = group.table("truncations")
-    lowest = ints(cuts, "from_offset")[equal(cuts, "node", node)].min(initial=_FAR)
-    return np.asarray(early & (sent_ns >= 0) & (offsets < lowest), np.bool_)
+    return np.asarray(reached[np.searchsorted(times[order], until_ns)] > offsets, np.bool_)
 
 
 def _retention_ns(facts: RunFacts) -> int:
@@ -218,8 +261,14 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
     )
-    why = "no cleaner took a record, so a wrong last value could not show"
-    return could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
+    nothing = "each key may end with a tombstone" if cleaned else "no cleaner took a record"
+    why = f"{nothing}, so a wrong last value could not show"
+    found = could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
+    if not cleaned or not (many := _hidden(group)):
+        return found
+    keys = "1 key" if many == 1 else f"{many} keys"
+    why = f"a tombstone whose place nobody knows may have deleted {keys}, so that a missing last"
+    return replace(found, unshown=(*found.unshown, f"{why} value could not show there"))
 
 
 def _labels(group: Group, wrong: Wrong) -> Labels:
@@ -291,7 +340,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _applies(facts: RunFacts) -> bool:
-    return facts.compacted and facts.plan.keys > 0 and not facts.no_acks
+    return facts.plan.keys > 0 and not facts.no_acks
 
 
 CHECKER = Checker(

@@ -9,6 +9,7 @@ from random import Random
 
 from results.record.loads import Load
 from results.record.plan import MESSAGE_FORMAT, Plan, plan_from
+from results.record.plan_contents import MOST_IN_FLIGHT
 
 _WHOLE = "schema_version"
 """Only a plan that was stored has it."""
@@ -34,8 +35,7 @@ _WITH_ZSTD = (*_COMPRESSIONS, "zstd", "mixed")
 _FIRST_WITH_ZSTD = (2, 1)
 _LINGERS_MS, _BUSY_LINGERS_MS = (0, 1, 5, 5, 20, 50), (2, 5, 10, 30)
 _BATCHES, _BUSY_BATCHES = (None, None, 1, 1000, 16_384, 200_000), (None, None, 16_384, 200_000)
-_IN_FLIGHT = (1, 2, 3, 4, 5)
-"""More would not keep an idempotent producer's order."""
+_IN_FLIGHT = range(1, MOST_IN_FLIGHT + 1)
 _BATCHING = frozenset({"batch.size", "batch.num.messages"})
 _FLYING = frozenset({"max.in.flight", "max.in.flight.requests.per.connection"})
 """Settings of clients that decide the same as a key of the plan."""

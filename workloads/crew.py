@@ -12,9 +12,9 @@ from functools import partial
 from typing import cast
 
 from results.record.clock import NS_PER_S, RunClock
+from results.record.runtime import start
 from results.record.terms import AssignmentKind, F, Outcome, Phase
 from workloads.aside import Aside
-from workloads.graveyard import Graveyard
 from workloads.protocol import (
     Acknowledge,
     Assign,
@@ -127,7 +127,6 @@ class Crew:
         self._aside = Aside(len(threads))
         self._in_flight: Counter[Key] = Counter()
         self._transacting = 0
-        self._graveyard = Graveyard()
         self.in_flight = 0
         """How many ops have begun and not ended."""
         self.ops: Counter[tuple[F, Outcome]] = Counter()
@@ -413,7 +412,8 @@ class Crew:
 
     def _retire(self, thread: _Thread, *, leave: bool) -> None:
         reader = thread.reader
-        self._graveyard.bury(reader.close if leave else cast("Member", reader).abandon)
+        # In a task of its own: one that never ends would keep the next members in their groups.
+        start(reader.close if leave else cast("Member", reader).abandon, "closing")
         thread.process += self._concurrency
         thread.reader, thread.member = self._clients.reader(thread.process), None
         thread.assigned, thread.unhandled = False, None

@@ -8,7 +8,8 @@ import gc
 import pyarrow as pa
 from pyspark.daemon import manager
 
-import checkers.spark.direct  # noqa: F401 - that is what it is for
+import checkers.spark.direct
+import checkers.spark.nodes  # noqa: F401 - that is what it is for
 
 if __name__ == "__main__":
     pa.array(())  # Arrow imports pandas with the first one.

@@ -2,12 +2,17 @@
 
 A task is told runs and places, and nothing else: it reads their row groups itself, so that no row
 passes through the JVM, is packed, or is shuffled. Groups are put together into as many tasks as
-keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
+keep all cores busy, the biggest ones first; of those that need much memory one runs at a time.
+
+On this machine results come back by files, from a cluster through Spark.
 """
 
+import importlib.util
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -20,14 +25,18 @@ from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError, Place
-from checkers.spark.nodes import read_node, replica_bytes
+from checkers.spark.shipping import OF_FILES
+from results.record.paths import RunPaths
 
 T = TypeVar("T")
 R = TypeVar("R")
 _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
-_ALONE = 24_000_000
-"""A group of more rows is judged while no other is, or two of them would need too much memory."""
+_HERE = "local"
+_PROBES_A_CORE = 4
+"""Tasks that look what a cluster sees; so many that each machine is likely to have one."""
+_BIG = 24_000_000
+"""Groups of more rows are judged one after the other: two at a time need too much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +57,15 @@ class Work:
 
 
 def examine_directly(
-    session: SparkSession, runs: Mapping[Path, RunFacts], cores: int
+    session: SparkSession, runs: Mapping[Path, RunFacts], at_once: int
 ) -> Iterator[Piece]:
-    """Yield the results of each group of the runs, in any order."""
+    """Yield the results of each group of the runs, in any order.
+
+    Args:
+        session: Where the tasks run.
+        runs: Whose folders the tasks see.
+        at_once: How many tasks run at a time.
+    """
     works: list[Work] = []
     for root, facts in runs.items():
         absolute = root.absolute()
@@ -63,26 +78,23 @@ def examine_directly(
             Work(root=absolute, facts=facts, places=(place,), rows=count)
             for place, count in sorted(rows.items())
         ]
-    big = [work for work in works if work.rows > _ALONE]
-    if big:
-        yield from _judged(session, [big])
-    tasks = shared_out([work for work in works if work.rows <= _ALONE], _TASKS_A_CORE * cores)
-    if tasks:
-        yield from _judged(session, tasks)
+    yield from _in_tasks(session, shared_out(works, _TASKS_A_CORE * at_once), _judge)
 
 
-def shared_out(works: Iterable[Work], tasks: int) -> list[list[Work]]:
+def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
     """Share work out to tasks, evenly by rows; what comes first has the most.
 
-    Small runs stay whole: their tables are then read once.
+    Small runs stay whole: their tables are then read once. Big groups are one task's.
 
     Args:
         works: Of one place each.
-        tasks: At most so many.
+        tasks: At most so many, and one for big groups.
     """
+    big = [work for work in works if work.rows > _BIG]
     by_root: dict[Path, list[Work]] = {}
     for work in works:
-        by_root.setdefault(work.root, []).append(work)
+        if work.rows <= _BIG:
+            by_root.setdefault(work.root, []).append(work)
     share = sum(work.rows for mine in by_root.values() for work in mine) / tasks
     units: list[Work] = []
     for mine in by_root.values():
@@ -94,17 +106,14 @@ def shared_out(works: Iterable[Work], tasks: int) -> list[list[Work]]:
         least = filled.index(min(filled))
         shares[least].append(unit)
         filled[least] += unit.rows
-    return [shares[at] for at in sorted(range(len(shares)), key=lambda each: -filled[each])]
+    rest = [shares[at] for at in sorted(range(len(shares)), key=lambda each: -filled[each])]
+    return [big, *rest] if big else rest
 
 
 def _joined(works: Sequence[Work]) -> Work:
     places = tuple(place for work in works for place in work.places)
     rows = sum(work.rows for work in works)
     return Work(root=works[0].root, facts=works[0].facts, places=places, rows=rows)
-
-
-def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[Piece]:
-    yield from _in_tasks(session, tasks, _judge)
 
 
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
@@ -115,12 +124,12 @@ def _judge(works: Sequence[Work]) -> Iterator[Piece]:
             yield from examine_places(work.facts, reader, place)
 
 
-def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:
-    """Work out the tables of runs that the tasks see."""
+def compact_directly(session: SparkSession, roots: Sequence[Path], at_once: int) -> None:
+    """Work out the tables of runs that the tasks see, and may write."""
 
     def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
         longest = sorted(steps, key=lambda step: -step.bytes)
-        count = min(len(steps), max(_TASKS_A_CORE * cores, len(steps) // _STEPS_A_TASK))
+        count = min(len(steps), max(_TASKS_A_CORE * at_once, len(steps) // _STEPS_A_TASK))
         return _in_tasks(session, [longest[first::count] for first in range(count)], _take)
 
     compact([root.absolute() for root in roots], do)
@@ -128,17 +137,50 @@ def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -
 
 def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
     """Take the steps of a task."""
+    # Machines of a cluster may lack what reads nodes' files; then they are given no steps.
+    from checkers.spark.nodes import read_node, replica_bytes  # noqa: PLC0415 - see above
+
     for step in steps:
         yield step, take(step, read_node, replica_bytes)
         pa.default_memory_pool().release_unused()
 
 
-def load_directly(session: SparkSession, cores: int) -> None:
+def load_directly(session: SparkSession, at_once: int) -> None:
     """Have a task on each core import this module, and with it what judges.
 
     Later tasks find their processes there: Spark keeps them (`spark.python.worker.reuse`).
     """
-    _in_tasks(session, range(cores), lambda core: iter((core,)))
+    _in_tasks(session, range(at_once), lambda core: iter((core,)))
+
+
+class Sight(IntEnum):
+    """What the machines of a cluster can do with a plain folder, from less to more."""
+
+    BLIND = 0
+    READS = 1
+    WRITES = 2
+
+
+def sight(session: SparkSession, roots: Sequence[Path]) -> Sight:
+    """Return what all machines of a cluster can do with runs: they see them at the same path."""
+    plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
+    count = _PROBES_A_CORE * session.sparkContext.defaultParallelism
+    return min(_in_tasks(session, range(count), lambda _: iter((_sight_here(plans),))))
+
+
+def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
+    """Return what this machine can do with runs, whose plans they are known by."""
+    for root, plan in plans.items():
+        there = RunPaths(root).plan
+        if not there.is_file() or there.read_bytes() != plan:
+            return Sight.BLIND
+    lacks = any(importlib.util.find_spec(name) is None for name in OF_FILES)
+    folders = [RunPaths(root).record for root in plans]
+    return Sight.READS if lacks or not all(map(_is_writable, folders)) else Sight.WRITES
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder if folder.exists() else folder.parent, os.W_OK)
 
 
 def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
@@ -150,8 +192,8 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     """Return what tasks give, each for its own share of work.
 
     An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
-    third of Spark's start. Results go by files: a hundred megabytes of dependencies through the JVM
-    would cost as much again as the search for them.
+    third of Spark's start. Results go by files, where these are of one machine: a hundred megabytes
+    of dependencies through the JVM would cost as much again as the search for them.
 
     Args:
         session: Where they run.
@@ -160,6 +202,11 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     """
     if not tasks:
         return []
+    context = session.sparkContext
+    shares = context.parallelize(range(len(tasks)), len(tasks))
+    if not (context.master or _HERE).startswith(_HERE):
+        return [result for each in shares.map(lambda at: list(do(tasks[at]))).collect()
+                for result in each]  # fmt: skip
     with TemporaryDirectory(prefix="logquake-") as folder:
 
         def done(number: int) -> Path:
@@ -168,7 +215,6 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
                 pickle.dump(list(do(tasks[number])), file, protocol=pickle.HIGHEST_PROTOCOL)
             return path
 
-        shares = session.sparkContext.parallelize(range(len(tasks)), len(tasks))
         return [result for path in shares.map(done).collect() for result in _results(path)]
 
 

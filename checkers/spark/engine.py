@@ -1,12 +1,12 @@
 """The engine with Spark: one job reads the units of all runs, one judges all their groups.
 
 There are two routes to the tables of a group (the seam is `checkers/groups.py`): `direct.py`, where
-tasks read the record's files themselves, on this machine; and `shuffled.py`, where Spark brings the
-rows, on a cluster. Behind both stands the same `examine`. Results are bytes: JSON of checks, Arrow
-of statistics. Ingest is the driver's own on a cluster: its machines do not see what nodes left.
+tasks read the record's files themselves, on this machine or at the same path of all machines; and
+`shuffled.py`, where Spark brings the rows of what only Spark can read. Behind both stands the same
+`examine`. Results are bytes: JSON of checks, Arrow of statistics.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +19,25 @@ from pyspark.sql import SparkSession
 from checkers.engine import EngineError, in_turn
 from checkers.examine import Piece
 from checkers.facts import RunFacts
-from checkers.spark.direct import compact_directly, examine_directly, load_directly, spread_directly
+from checkers.spark.direct import (
+    Sight,
+    compact_directly,
+    examine_directly,
+    load_directly,
+    sight,
+    spread_directly,
+)
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
-from checkers.spark.session import cores, failure, spark_session
+from checkers.spark.session import (
+    ELSEWHERE,
+    ENDED,
+    UNSEEN,
+    cores,
+    failure,
+    is_alive,
+    spark_session,
+)
 from checkers.spark.shuffled import examine_shuffled
 from checkers.statistics import STATISTICS
 from results.record.paths import RunPaths
@@ -56,6 +71,10 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
             yield engine
         except (PySparkException, Py4JError) as failed:
             raise EngineError(failure(failed)) from failed
+        except ConnectionError as failed:
+            if is_alive(session):
+                raise
+            raise EngineError(ENDED) from failed
 
 
 class SparkEngine:
@@ -74,6 +93,7 @@ class SparkEngine:
         self._homes: dict[Path, str] = {}
         self._cores = cores(session.conf.get("spark.master", "") or "")
         self.here = self._cores is not None
+        self._at_once = self._cores or session.sparkContext.defaultParallelism
 
     def warm(self) -> None:
         """Start the tasks' processes of this machine; nothing on a cluster."""
@@ -110,18 +130,28 @@ class SparkEngine:
         return ""
 
     def compact(self, roots: Sequence[Path]) -> None:
-        """Work out the tables of runs: in tasks, or here, for a cluster to read.
+        """Work out the tables of runs: in tasks, or here, where the tasks cannot.
 
         Raises:
             EngineError: The cluster cannot read them, because they cannot be put where the run is.
         """
-        if self._cores is not None:
-            compact_directly(self._session, roots, self._cores)
-            return
-        LocalEngine().compact(roots)
-        for root in roots:
+        here = [root for root in roots if not self._by_tasks(root)]
+        by_tasks = [root for root in roots if self._by_tasks(root)]
+        if by_tasks and self._sight(by_tasks) is not Sight.WRITES:
+            here, by_tasks = list(roots), []
+        compact_directly(self._session, by_tasks, self._at_once)
+        LocalEngine().compact(here)
+        for root in here:
             if root in self._homes:
                 Elsewhere(self._session).put(root, self._homes[root], _TABLES)
+
+    def _by_tasks(self, root: Path) -> bool:
+        """Tell whether the tasks see a run's folder: a cluster's do not see copies."""
+        return self.here or root not in self._homes
+
+    def _sight(self, roots: Iterable[Path]) -> Sight:
+        """Return what the tasks can do with runs at the path that they have here."""
+        return Sight.WRITES if self.here else sight(self._session, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
         """Do a piece of work for each share: in tasks, or here, where a cluster sees no files."""
@@ -130,12 +160,22 @@ class SparkEngine:
         return spread_directly(self._session, do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
-        """Yield the results of each group of the runs, in any order."""
-        if self._cores is not None:
-            yield from examine_directly(self._session, runs, self._cores)
-            return
-        yield from examine_shuffled(
-            self._session,
-            {self._homes.get(root) or f"file:{root.resolve()}": facts
-             for root, facts in runs.items()},
-        )  # fmt: skip
+        """Yield the results of each group of the runs, in any order.
+
+        Raises:
+            EngineError: Machines of the cluster do not see a run.
+        """
+        seen = {
+            root: facts
+            for root, facts in runs.items()
+            if self.here or (self._by_tasks(root) and not facts.history)
+        }
+        if seen and self._sight(seen) is Sight.BLIND:
+            raise EngineError(f"{UNSEEN}: {', '.join(map(str, seen))}; {ELSEWHERE}")
+        yield from examine_directly(self._session, seen, self._at_once)
+        far = {
+            self._homes.get(root) or f"file:{root.resolve()}": facts
+            for root, facts in runs.items()
+            if root not in seen
+        }
+        yield from examine_shuffled(self._session, far)

@@ -15,11 +15,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -33,7 +33,9 @@ from results.record.clock import wait_until
 DEFAULT_MASTER = "local[2]"
 _SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
-_LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
+_LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
+_TRIES = 3
+"""So often a task is tried on this machine: its process may be killed, for want of memory, say."""
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
@@ -42,6 +44,14 @@ _END_S = 120
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
+UNSEEN = "the machines of the cluster do not see the record"
+ELSEWHERE = (
+    "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
+)
+ENDED = (
+    "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
+    " memory?); nothing was judged, and the same command tries again"
+)
 _FAILURES = {
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
@@ -51,8 +61,7 @@ _FAILURES = {
     ),
     r"ModuleNotFoundError: No module named '([^']*)'": "its machines lack the Python library {}",
     r"(?:FileNotFoundException: File|FILE_NOT_EXIST\]|PATH_NOT_FOUND\])([^\n]*)": (
-        "the machines of the cluster do not see the record:{}; put the run on a path that all of"
-        " them read (hdfs://..., s3a://...), or use --engine local"
+        f"{UNSEEN}:{{}}; {ELSEWHERE}"
     ),
 }
 """What Spark says, and what is told instead."""
@@ -130,6 +139,8 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
             f"Spark did not start with master {master}: {why};"
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
+    # What it says of a Java that is gone would stand above our own sentence.
+    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
     context.setLogLevel("ERROR")
     return SparkSession(context)
 
@@ -205,6 +216,8 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
 
 def failure(failed: Exception) -> str:
     """Return in one sentence why a job of Spark failed."""
+    if isinstance(failed, Py4JNetworkError):
+        return ENDED
     text = str(failed).strip()
     for told, sentence in _FAILURES.items():
         found = re.search(told, text)
@@ -241,7 +254,7 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
         f" -XX:-UsePerfData {' '.join(flags)}"
     )
     settings = {
-        "spark.master": master,
+        "spark.master": _with_tries(master),
         "spark.app.name": "logquake",
         "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "0",
@@ -270,6 +283,12 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
     return list(settings.items())
 
 
+def _with_tries(master: str) -> str:
+    """Return a master whose tasks are tried again, as those of clusters are."""
+    at_once, local = cores(master), _LOCAL.fullmatch(master)
+    return f"local[{at_once},{_TRIES}]" if local and not local[3] else master
+
+
 def cores(master: str) -> int | None:
     """Return how many tasks a master on this machine runs at once, None of a cluster's."""
     local = _LOCAL.fullmatch(master)
@@ -282,10 +301,17 @@ def _loopback(master: str) -> bool:
     return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
 
 
+def is_alive(session: SparkSession) -> bool:
+    """Tell whether a session's Java runs."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - as in `_stop`
+    return gateway is not None and gateway.proc.poll() is None
+
+
 def _stop(session: SparkSession) -> bool:
     """Stop a session; return whether its Java ended in order."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - stop() leaves the JVM
-    session.stop()
+    with suppress(Py4JError, OSError):  # Of a Java that is gone.
+        session.stop()
     return gateway is not None and _end(gateway)
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
 """What the kernels import; pandas, because applyInArrow refuses to run without it."""
-PACKAGES = ("checkers", "results/record")
+OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
+"""What reading nodes' files imports as well: machines without it have this one read them."""
+PACKAGES = ("checkers", "results/record", "cluster/files")
 """Sent with all that is in them; of packages above them only what says that they are packages."""
 _ROOT = Path(__file__).parents[2]
 

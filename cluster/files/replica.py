@@ -50,6 +50,7 @@ from cluster.files.rows import (
     replica_states,
 )
 from results.record.reading import read_bytes
+from results.record.tables import BROKEN
 from results.record.terms import CLEAN_SHUTDOWN
 
 MAX_LOG_BYTES = 256 << 20
@@ -81,9 +82,6 @@ ALL = Share()
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>[0-9]+)$")
 _SNAPSHOT = re.compile(r"^(?P<offset>[0-9]{20})-[0-9]{10}\.checkpoint$")
 _INTERNAL = "__"
-_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
-           MemoryError, NotImplementedError, DamagedFileError)  # fmt: skip
-"""What reading hostile bytes raises."""
 _STATE_CHANGE_LOG = "state-change"
 
 
@@ -223,7 +221,7 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> I
             place = topic, partition
             bounds = high_watermarks.get(place), log_starts.get(place, 0)
             yield from _replica(files, folder, replica, bounds)
-        except _BROKEN as broken:
+        except (*BROKEN, DamagedFileError) as broken:
             files.note(folder, f"the replica cannot be read: {broken}")
 
 

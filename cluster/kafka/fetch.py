@@ -1,11 +1,12 @@
 """Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
 
-Every jar is compared with the checksum that the repository publishes beside it, and with its
-SHA-256. For the versions that Logquake was tried with, `hashes/` has one file each, in the format
-of sha256sum: it lists all jars that are taken. For another version the first fetch rests on the
-repository alone, and later ones are compared with what it brought. A manifest with the sizes and
-hashes of all jars is written last and in one step: without it nothing was fetched, and a file that
-no longer matches it is fetched again. With it, a run needs no network.
+For the versions that Logquake was tried with, `hashes/` has one file each, in the format of
+sha256sum. It lists all jars that are taken: a repository is asked for these and nothing else. For
+another version the repository's descriptions say which jars there are, and a checksum beside each
+jar what it has to be; later fetches are compared with what the first brought.
+
+A manifest with the sizes and hashes of all jars is written last and in one step: without it nothing
+was fetched, and a file that no longer matches it is fetched again. With it, a run needs no network.
 """
 
 import hashlib
@@ -45,6 +46,7 @@ TIMEOUT_S = 20
 PARALLEL_DOWNLOADS = 8
 SAY_EVERY = 10
 _HASHES = Path(__file__).parent / "hashes"
+_KAFKA = Path("org/apache/kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,19 +194,32 @@ class _Fetch:
 
     def fetch(self) -> Distribution:
         """Resolve, download, verify; write the manifest last."""
-        self._say("asking the repository")
-        if not self._shipped:
-            self._say("Logquake has no hashes of this version: it rests on the repository's own")
-        self._check_version()
-        with self._no_half_descriptions():
-            self._say("finding out what it needs")
-            jars = self._resolve()
-        files = self._download(jars)
+        files = self._download(self._listed_jars() if self._shipped else self._asked_for())
         self._write_manifest(files)
         return _distribution(self._version, self._maven, files)
 
     def _say(self, what: str) -> None:
         self._progress(f"fetching Kafka {self._version}: {what}")
+
+    def _listed_jars(self) -> list[_Wanted]:
+        """Return the jars that `hashes/` lists: Kafka's own first, and nobody has to be asked."""
+        tools = {jar.partition(":")[2].replace(":", "/") for jar in jars_of_tools(self._numbers)}
+        paths = [Path(path).parent for path in self._shipped]
+        paths.sort(key=lambda path: path.parent.parent != _KAFKA)  # The others keep their order.
+        return [(self._jar_at(path), "/".join(path.parts[-2:]) in tools) for path in paths]
+
+    def _jar_at(self, path: Path) -> Jar:
+        """Return the jar in a folder of a repository: its group, its name, its version."""
+        *group, name, version = path.parts
+        return self._context.create_dependency(f"{'.'.join(group)}:{name}:{version}")
+
+    def _asked_for(self) -> list[_Wanted]:
+        self._say("asking the repository")
+        self._say("Logquake has no hashes of this version: it rests on the repository's own")
+        self._check_version()
+        with self._no_half_descriptions():
+            self._say("finding out what it needs")
+            return self._resolve()
 
     def _check_version(self) -> None:
         listed = self._listed_versions()
@@ -264,26 +279,36 @@ class _Fetch:
         """Download a jar unless it is there; twice, if the first does not match its checksum."""
         cached = self._maven / jar.artifact.component.path_prefix / jar.artifact.filename
         path = cached.relative_to(self._maven).as_posix()
-        if self._shipped and path not in self._shipped:
-            # A description decides which jars there are, and has no hash of its own.
-            raise _ChecksumError(f"{path} is no jar of this version as Logquake knows it")
-        expected = self._published_sha1(path)
+        published = None if self._shipped else self._published_sha1(path)
         for _attempt in range(2):
             try:
-                found = jar.artifact.resolve()
+                found = self._resolved(jar, path)
             except requests.exceptions.ChunkedEncodingError:
                 cached.unlink(missing_ok=True)  # The connection ended early.
                 continue
-            if _digest(found, "sha1") == expected:
+            if published in (None, _digest(found, "sha1")):
                 sha256, size = _digest(found, "sha256"), found.stat().st_size
-                if self._known.get(path, sha256) == sha256:
+                known = self._shipped.get(path) if self._shipped else self._known.get(path, sha256)
+                if known == sha256:
                     return _File(path=path, size=size, sha256=sha256, tool=tool)
             found.unlink()
+        if self._shipped and path not in self._shipped:
+            raise _ChecksumError(f"{path} is no jar of this version as Logquake knows it")
         if path in self._known:
             raise _ChecksumError(
                 f"{path} is another file than its SHA-256 {self._known[path]} says"
             )
         raise _ChecksumError(f"{path} does not match its published checksum")
+
+    def _resolved(self, jar: Jar, path: str) -> Path:
+        """Download a jar; jgo calls everything missing that it does not get."""
+        try:
+            return jar.artifact.resolve()
+        except RuntimeError:
+            with requests.get(f"{self._address}/{path}", timeout=TIMEOUT_S, stream=True) as answer:
+                if answer.status_code != requests.codes.not_found:
+                    answer.raise_for_status()
+            raise
 
     def _published_sha1(self, path: str) -> str:
         answer = requests.get(f"{self._address}/{path}.sha1", timeout=TIMEOUT_S)
@@ -329,7 +354,7 @@ def _explained(version: str, address: str) -> Iterator[None]:
         ) from broken
     except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
         raise UserError(
-            f"Kafka {version} is listed on Maven Central but cannot be had whole:"
+            f"Kafka {version} cannot be had whole from {address}:"
             f" {_lacking(missing)}; take another version, e.g. --system kafka:4.3.1"
         ) from missing
 

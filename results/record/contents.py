@@ -18,6 +18,7 @@ ones; one of 8 bytes has none for a filler: then only the rest is compared. A sc
 have names, and neither key nor header.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -95,6 +96,8 @@ def damage(
     keys: Sequence[bytes | None],
     headers: Sequence[object] | None,
     stamps_ms: Sequence[int],
+    *,
+    of_keys: int = 0,
 ) -> Damage:
     """Return what differs of each record from what was sent.
 
@@ -103,6 +106,7 @@ def damage(
         keys: None: without a key.
         headers: Marks of them, as `headers.mark` has it; None for all: they were not looked at.
         stamps_ms: Of the records; `UNKNOWN_MS` where there is none of a producer.
+        of_keys: How many keys the plan has; 0: none, or that is not known.
     """
     if len(payloads) > FEW and all(
         _are_intact(
@@ -116,7 +120,22 @@ def damage(
         return np.zeros(len(payloads), np.int8)
     marks = repeat(_UNSEEN) if headers is None else headers
     records = zip(payloads, keys, marks, stamps_ms, strict=False)
-    return np.array([_damage_of(*record) for record in records], np.int8)
+    found = np.array([_damage_of(*record) for record in records], np.int8)
+    found[_of_other_keys(headers or (), of_keys)] |= HEADERS
+    return found
+
+
+def _of_other_keys(marks: Sequence[object], usual: int) -> list[int]:
+    """Return which marks hold another number of keys than the plan: a run has one number.
+
+    A key may fit both, so that nothing else tells. If the plan is not known, most marks decide.
+    """
+    counts = [held[1] if (held := marked_value(found)) else 0 for found in marks]
+    if not usual:
+        ((usual, often),) = Counter(counts).most_common(1) or ((0, 0),)
+        if 2 * often <= len(counts):
+            return []
+    return [row for row, count in enumerate(counts) if count and usual not in {0, count}]
 
 
 def payload_of(value: int, size_bytes: int, at_ms: int, *, with_mixed: bool = False) -> bytes:

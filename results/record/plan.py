@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from results.record.cleaning import keys_refusal
 from results.record.group_ways import GroupProtocol, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
-from results.record.plan_contents import Contents
+from results.record.plan_contents import Contents, in_flight_refusal
 from results.record.plan_parts import (
     CLIENT_KINDS,
     Budgets,
@@ -243,7 +243,7 @@ class Plan(Part):
                 f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
                 " it is named as in java:4.3.1"
             )
-        return None
+        return in_flight_refusal(self.contents, idempotent=self.idempotent)
 
     def _workload_refusal(self) -> str | None:
         """Return why these clients cannot do what the workload asks for, None if they can."""

@@ -12,6 +12,8 @@ from results.record.plan_parts import Part
 
 LEAST_BYTES, MOST_BYTES = 8, 1_000_000
 """Of a payload."""
+MOST_IN_FLIGHT = 5
+"""Requests of an idempotent producer: brokers know its last five batches again (KIP-98)."""
 
 
 class Contents(Part):
@@ -38,3 +40,14 @@ class Contents(Part):
         if sum(1 / one_in for _, one_in in sizes) > 1:
             raise ValueError("the shares are more than all messages")
         return sizes
+
+
+def in_flight_refusal(contents: Contents, *, idempotent: bool) -> str | None:
+    """Return why producers cannot have so many requests in flight, None if they can."""
+    asked = contents.max_in_flight
+    if not idempotent or asked is None or asked <= MOST_IN_FLIGHT:
+        return None
+    return (
+        f"contents.max_in_flight: idempotent producers have {MOST_IN_FLIGHT} requests in flight at"
+        f" most, not {asked}"
+    )

@@ -9,6 +9,9 @@ Compaction joins them, adds `run_id`, and closes what stayed open with `info`.
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
+BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
+           MemoryError, NotImplementedError)  # fmt: skip
+"""What reading hostile bytes raises."""
 
 Columns = list[tuple[str, pa.DataType]]
 """Names and types of columns, in order."""

@@ -1,9 +1,11 @@
 """Histories of one compacted partition, written by hand, and a cleaner in plain Python."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
+
+import pyarrow as pa
 
 from checkers.facts import RunFacts
 from checkers.group import Group
@@ -68,17 +70,19 @@ class Sent:
     Attributes:
         outcome: Of its transaction or send.
         placed: Whether its writer knows where it stands.
+        at: When its send ended; it began 5 ns before.
     """
 
     value: int
     outcome: str = "ok"
     placed: bool = True
+    at: int = S
 
     def row(self, offset: int) -> Row:
         ok = self.outcome == "ok"
         in_txn = {} if ok else {"txn_id": offset, "transactional_id": "t"}
         return {
-            **ack(self.value, offset if self.placed else None, op=offset),
+            **ack(self.value, offset if self.placed else None, op=offset, at=self.at),
             "outcome": self.outcome, "acked": ok or self.placed, **in_txn,
         }  # fmt: skip
 
@@ -115,6 +119,12 @@ def partition(
         leadership=[leads(1, 0), isr(1, 2, 3)],
         **rows,
     )
+
+
+def changed(on: Group, name: str, rows: Sequence[Row]) -> Group:
+    """Return a group with other rows in one table."""
+    table = pa.Table.from_pylist(list(rows), schema=on.table(name).schema)
+    return replace(on, tables={**on.tables, name: table})
 
 
 def cleaned(

@@ -274,6 +274,9 @@ def test_work_is_shared_out_evenly_and_small_runs_stay_whole() -> None:
     small = [each for each in held if each.root != Path("big")]
     assert len(small) == 10
     assert all(len(each.places) == 2 for each in small)
+    huge = [work("huge", number, 25_000_000) for number in range(3)]
+    assert shared_out([*works, *huge], 4) == [huge, *shares]
+    assert shared_out(huge, 4) == [huge]
 
 
 def test_the_end_of_a_file_is_sealed(judged: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checkers import slow_election, unavailable, uncommitted_read
 from checkers.calm import SILENT_NS, silences
@@ -61,6 +63,16 @@ def test_silence_is_when_neither_clients_nor_observers_recorded_anything() -> No
     assert silences([], 95 * S) == ()
     assert silences([np.array([S, S + SILENT_NS])], S) == ()
     assert silences([np.array([S, S + SILENT_NS + 1])], S) == ((S, S + SILENT_NS + 1),)
+
+
+@given(st.lists(st.lists(st.integers(-1, 60)), max_size=4), st.integers(0, 30))
+def test_silence_does_not_depend_on_how_the_times_are_divided(
+    parts: list[list[int]], from_s: int
+) -> None:
+    times = [np.array(part, dtype=np.int64) * S for part in parts]
+    heard = sorted({from_s, *(each for part in parts for each in part if each > from_s)})
+    gaps = tuple((a * S, b * S) for a, b in pairwise(heard) if (b - a) * S > SILENT_NS)
+    assert silences(times, from_s * S) == gaps
 
 
 def test_ops_and_answers_of_a_stored_run_are_heard(tmp_path: Path) -> None:

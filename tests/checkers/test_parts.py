@@ -16,7 +16,7 @@ from checkers import compaction
 from checkers.compaction import Step
 from checkers.folder import ingest_notes
 from checkers.ingest import Problem, Tables, Unit, combined, ingest, live_units
-from checkers.layout import TableFile, write_table
+from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import PLACE, ordered
 from checkers.parts import node_parts, writer_parts
 from checkers.run import judge_runs
@@ -249,10 +249,13 @@ def test_rows_without_a_place_stand_where_they_do_in_a_table_of_one_step(tmp_pat
     paths = RunPaths(tmp_path)
     folder = paths.record / "parts"
     folder.mkdir(parents=True)
-    for at, part in enumerate(parts):
-        write_table(
-            folder / f"{at:06}.assignments.parquet", "assignments", [ordered("assignments", part)]
-        )
+    files = tuple(f"{at:06}.assignments.parquet" for at in range(len(parts)))
+    for file, part in zip(files, parts, strict=True):
+        write_table(folder / file, "assignments", [ordered("assignments", part)])
     whole = ordered("assignments", pa.concat_tables(parts))
-    compaction.take(Step(root=tmp_path, table="assignments"), read_node, replica_bytes)
+    step = Step(root=tmp_path, table="assignments", files=files)
+    compaction.take(step, read_node, replica_bytes)
     assert pq.read_table(paths.table("assignments")).to_pylist() == whole.to_pylist()
+    (folder / files[1]).unlink()
+    with pytest.raises(DamagedError):
+        compaction.take(step, read_node, replica_bytes)

@@ -1,46 +1,44 @@
 """A real standalone cluster: a master and two workers on loopback, whose Python lacks our code."""
 
-import os
 import re
 import shutil
 import stat
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
 from checkers.engine import EngineError
 from checkers.groups import StoredGroups
-from checkers.run import judge_elsewhere, judge_runs
-from checkers.spark.shipping import NEEDED, archive, missing
+from checkers.histories.judging import Mode, judge_histories, judge_with
+from checkers.histories.reading import read_histories
+from checkers.run import judge_elsewhere, judge_runs, started
+from checkers.spark.direct import Sight, _sight_here
+from checkers.spark.local import LocalEngine
+from checkers.spark.shipping import NEEDED, OF_FILES, archive, missing
 from checkers.spark.shuffled import _split_files
 from checkers.stored import load_facts
-from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
 from results.verdict_json import read_verdict
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.standalone import executors, standalone
+from tests.checkers.test_handed_tables import CORPUS
 from tests.checkers.test_oracle_agreement import lose
 
-HOME = Path(pyspark.__file__).parent
 OURS = re.compile(r"(__editable__|logquake|checkers|cluster|harness|nemesis|results|workloads)")
 pytestmark = [
     pytest.mark.everything,
     pytest.mark.timeout(900),
 ]  # A machine that is busy starts five JVMs slowly.
-CORES, MEMORY = "1", "700m"
-SWIFT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-"""Flags of Java processes that live for seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,57 +60,11 @@ def libraries(folder: Path, *, without: str = "") -> Path:
     return folder / "bin" / "python"
 
 
-@contextmanager
-def service(folder: Path, *arguments: str) -> Iterator[Path]:
-    """Run one of Spark's own services; gives the file that it writes to."""
-    home = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment = {**home, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
-                   "SPARK_DAEMON_MEMORY": "256m",
-                   "SPARK_DAEMON_JAVA_OPTS": f"{SWIFT} -Dspark.master.rest.enabled=false",
-                   "SPARK_WORKER_DIR": str(folder / "work"),
-                   "SPARK_LOCAL_DIRS": str(folder / "work")}  # fmt: skip
-    folder.mkdir()
-    said = folder / "said.txt"
-    with said.open("wb") as file:
-        process = subprocess.Popen([HOME / "bin" / "spark-class", *arguments], cwd=folder,
-                                   env=environment, stdout=file, stderr=file)  # fmt: skip
-        try:
-            yield said
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def line_of(said: Path, pattern: str) -> str:
-    told = wait_until(
-        lambda: re.search(pattern, said.read_text(errors="replace")), timeout_s=240, what=pattern
-    )
-    return told[1]
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    one = "org.apache.spark.deploy.{0}.{1} --host 127.0.0.1 --port 0 --webui-port 0"
-    with ExitStack() as stack:
-        arguments = one.format("master", "Master").split()
-        said = stack.enter_context(service(folder / "master", *arguments))
-        master = line_of(said, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for name in ("worker-1", "worker-2"):
-            arguments = one.format("worker", "Worker").split()
-            worker = stack.enter_context(
-                service(folder / name, *arguments, "--cores", CORES, "--memory", MEMORY, master)
-            )
-            line_of(worker, r"(Successfully registered with master)")
+    with standalone(folder, workers=2) as master:
         yield Cluster(master=master, python=libraries(folder / "libraries"))
-
-
-def executors(folder: Path, *, count: int) -> None:
-    """Write the settings of a program that has so many executors, one a worker."""
-    (folder / "conf").mkdir(exist_ok=True)
-    lines = ["spark.executor.memory 512m", f"spark.executor.extraJavaOptions {SWIFT}",
-             f"spark.cores.max {count}"]  # fmt: skip
-    (folder / "conf" / "spark-defaults.conf").write_text("\n".join([*lines, ""]))
 
 
 @pytest.fixture(autouse=True)
@@ -130,20 +82,32 @@ def a_loss(root: Path) -> Path:
 
 @pytest.mark.night
 @pytest.mark.spark
+@pytest.mark.parametrize("without", ["", OF_FILES[0]])
 def test_a_cluster_without_our_code_gives_the_same_verdicts(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without: str
 ) -> None:
-    bare = subprocess.run([cluster.python, "-c", "import checkers"], cwd=tmp_path, check=False,
+    """What reads nodes' files may lack as well: then that is done here."""
+    python = libraries(tmp_path / "libraries", without=without) if without else cluster.python
+    bare = subprocess.run([python, "-c", "import checkers"], cwd=tmp_path, check=False,
                           capture_output=True, env={"PATH": "/bin"})  # fmt: skip
     assert bare.returncode == 1
     executors(tmp_path, count=2)
-    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     roots = [
         copy_sample(RunPaths(find_sample(name)), tmp_path).root for name in ("valid", "loss-acks-1")
     ]
     roots += [FaithfulRun(11).write(tmp_path / "t" / "sound"), a_loss(tmp_path / "t" / "loss")]
     local = judge_runs(roots, engine="local")
+    here: list[Path] = []
+    by_driver = LocalEngine.compact
+
+    def compact(engine: LocalEngine, left: Sequence[Path]) -> None:
+        here.extend(left)
+        by_driver(engine, left)
+
+    monkeypatch.setattr(LocalEngine, "compact", compact)
     spark = judge_runs(roots, engine="spark", spark_master=cluster.master, reingest=True)
+    assert here == (roots[2:] if without else [])  # Samples have no streams.
     assert [replace(each, engine="local") for each in spark] == local
     assert [each.valid.value for each in local] == ["valid", "invalid", "valid", "invalid"]
 
@@ -216,7 +180,8 @@ def test_a_remote_session_is_refused_in_one_sentence(tmp_path: Path) -> None:
 def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
     """They import it with nothing of ours beside it, and no library that is not asked for."""
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import checkers.spark.shuffled, checkers;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import checkers;"
+        "import checkers.spark.shuffled, checkers.spark.direct;"
         "assert sys.argv[1] in checkers.__file__;"
         "print(*{name.split('.')[0] for name, module in sys.modules.items()"
         " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
@@ -229,6 +194,39 @@ def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
     later = {"pandas", "scipy"}  # By Spark, and where circles are looked for.
     assert set(NEEDED) - later <= set(done.stdout.split())
     assert list(missing(())) == []
+
+
+def test_a_machine_that_does_not_see_every_run_is_blind(tmp_path: Path) -> None:
+    root = FaithfulRun(11).write(tmp_path / "t" / "run")
+    plan = (root / "plan.toml").read_bytes()
+    assert _sight_here({root: plan}) is Sight.WRITES
+    assert _sight_here({root: plan, tmp_path / "t" / "nowhere": plan}) is Sight.BLIND
+    assert _sight_here({root: b"# Another run at the same path.\n"}) is Sight.BLIND
+
+
+@pytest.mark.spark
+@pytest.mark.night
+def test_a_cluster_judges_histories_that_only_the_driver_sees(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    some = [each for at, each in enumerate(read_histories(CORPUS)) if at % 200 == 0]
+    with started("spark", cluster.master) as engine:
+        judged = judge_with(engine, some, Mode())
+    assert [replace(each, engine="local") for each in judged] == judge_histories(some, Mode())
+
+
+@pytest.mark.spark
+@pytest.mark.night
+def test_a_cluster_that_does_not_see_a_folder_is_one_sentence(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    root = FaithfulRun(11).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    monkeypatch.setattr(RunPaths, "plan", property(lambda _: Path("/etc/hostname")))  # Here only.
+    with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the record: /"):
+        judge_runs([root], engine="spark", spark_master=cluster.master)
 
 
 def test_a_cluster_is_brought_every_group_that_this_machine_judges(tmp_path: Path) -> None:

@@ -232,11 +232,34 @@ def test_14_a_jar_that_is_another_than_the_one_that_ships_is_never_taken(
 
 
 def test_14_a_jar_that_only_the_repository_adds_is_never_taken(
-    repository: Repository, shipped: Path
+    repository: Repository, cache: Path, shipped: Path
 ) -> None:
     lines = [line for line in shipped.read_text().splitlines() if CLIENTS not in line]
     shipped.write_text("\n".join(lines))
-    with pytest.raises(UserError, match=r"kafka-clients-4\.9\.1\.jar is no jar of this version"):
+    shutil.rmtree(cache)
+    assert CLIENTS not in {jar.relative_to(cache / "maven").as_posix() for jar in fetch(repository)}
+
+
+@pytest.mark.usefixtures("shipped")
+def test_jars_that_are_listed_need_no_description_and_the_tools_are_known_among_them(
+    repository: Repository, cache: Path
+) -> None:
+    before = fetch_kafka(VERSION, progress=print, repository=repository.url)
+    shutil.rmtree(cache)
+    for each in (*repository.folder.rglob("*.pom"), *repository.folder.rglob("*.sha1")):
+        each.unlink()
+    after = fetch_kafka(VERSION, progress=print, repository=repository.url)
+    assert set(after.classpath) == set(before.classpath)
+    assert after.tools == before.tools != ()
+    assert "/org/apache/kafka/" in str(after.classpath[0])
+
+
+def test_14_a_listed_jar_whose_name_is_another_than_its_folder_says_is_not_taken(
+    repository: Repository, cache: Path, shipped: Path
+) -> None:
+    shipped.write_text(shipped.read_text().replace("4.9.1.jar", "4.9.1-linux.jar"))
+    shutil.rmtree(cache)
+    with pytest.raises(UserError, match=r"is no jar of this version as Logquake knows it"):
         fetch(repository)
 
 
@@ -309,7 +332,7 @@ def test_a_listed_version_that_cannot_be_had_whole_says_what_is_missing(
 ) -> None:
     for file in (repository.folder / "org/slf4j/slf4j-api/1.7.36").iterdir():
         file.unlink()
-    with pytest.raises(UserError, match=r"listed on Maven Central but.*slf4j-api.*e\.g\. --system"):
+    with pytest.raises(UserError, match=r"cannot be had whole from .*slf4j-api.*e\.g\. --system"):
         fetch(repository)
 
 

@@ -91,6 +91,23 @@ def test_settings_of_clients_that_decide_the_same_leave_nothing_to_draw() -> Non
         assert plan.contents.max_in_flight is None
 
 
+@pytest.mark.parametrize("more", [{}, {"workload": "txn"}, {"idempotence": True}])
+def test_more_requests_in_flight_than_brokers_know_again_are_refused(
+    more: dict[str, object],
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan_from({"contents": {"max_in_flight": 6}, **more})
+    assert str(refused.value).endswith(
+        "contents.max_in_flight: idempotent producers have 5 requests in flight at most, not 6"
+    )
+    assert plan_from({"contents": {"max_in_flight": 5}, **more}).contents.max_in_flight == 5
+
+
+def test_who_is_not_idempotent_may_have_any_number_in_flight() -> None:
+    plan = plan_from({"contents": {"max_in_flight": 6}, "idempotence": False})
+    assert plan.contents.max_in_flight == 6
+
+
 def test_nothing_is_drawn_that_brokers_do_not_have() -> None:
     for system in ("kafka:2.0.1", "kafka:0.11.0.3", "command:/tmp/none.toml"):
         assert not {"zstd", "mixed"} & {plan.compression for plan in drawn({"system": system})}

@@ -99,6 +99,28 @@ def test_a_payload_and_its_mark_belong_together() -> None:
     assert looked_at(ALIVE, payload, message(DEAD)[1], message(DEAD)[2]) == PAYLOAD
 
 
+@pytest.mark.parametrize("value", [DEAD, ALIVE])
+@pytest.mark.parametrize("among", [2, 20])
+def test_a_mark_of_another_number_of_keys_is_not_what_was_sent(value: int, among: int) -> None:
+    """Also where that is the same key."""
+    alike = next(n for n in range(KEYS + 1, 9 * KEYS) if key_number(value, n) == key_number(
+        value, KEYS))  # fmt: skip
+    others = [each for each in VALUES.tolist() if each != value][:among]
+    sent = [message(each) for each in others] + [message(value, alike)]
+    payloads, keys, marks = (list(column) for column in zip(*sent, strict=True))
+    assert damage(payloads, keys, marks, [AT_MS] * len(sent)).tolist() == [0] * among + [HEADERS]
+    # One of two by themselves, nobody knows which; a record without a mark says nothing of keys.
+    tie = damage(payloads[-2:], keys[-2:], marks[-2:], [AT_MS] * 2)
+    assert not tie.any()
+    assert looked_at(value, payloads[-1], keys[-1], marks[-1]) == 0
+    # Who knows the plan needs no others; and a damaged majority does not decide.
+    told = damage(payloads[-2:], keys[-2:], marks[-2:], [AT_MS] * 2, of_keys=KEYS)
+    assert told.tolist() == [0, HEADERS]
+    payloads, keys, marks = ([one[-2], *[one[-1]] * 3] for one in (payloads, keys, marks))
+    told = damage(payloads, keys, marks, [AT_MS] * 4, of_keys=KEYS)
+    assert told.tolist() == [0, *[HEADERS] * 3]
+
+
 def test_nothing_else_is_a_mark() -> None:
     for strange in (None, (), b"", bytes(8), bytes(13), mark_of_value(7, 0), "text"):
         assert marked_value(strange) is None

@@ -1,5 +1,6 @@
 """The crew with clients in memory: what is recorded when, and what becomes of processes."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from results.record.clock import RunClock
+from results.record.clock import RunClock, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.stream import read_stream
@@ -67,6 +68,8 @@ class MemorySender:
 class MemoryReader:
     process: int
     closed: bool = False
+    silent: threading.Event | None = None
+    """Nobody answers this one as it leaves, until then."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:  # noqa: ARG002 - the protocol's
         return None
@@ -78,6 +81,8 @@ class MemoryReader:
         return None
 
     def close(self) -> None:
+        if self.silent:
+            self.silent.wait()
         self.closed = True
 
 
@@ -153,6 +158,22 @@ def test_info_retires_the_process_and_a_later_one_goes_on_with_a_new_consumer(
     assert set(firsts.values()) == {"assign"}
     assert {reader.process for reader in here.readers} >= set(firsts)
     assert any(process >= PLAN.concurrency for process in last_of_info)
+
+
+def test_a_reader_whose_end_takes_long_keeps_no_other_one_open(run_paths: RunPaths) -> None:
+    """Else members would stay in their groups whose processes are over."""
+    here, answered = stage(run_paths, PLAN), threading.Event()
+    here.readers[0].silent = answered
+    try:
+        work(here, 10, Outcome.INFO)
+        ended = [each for each in here.readers if each.process < PLAN.concurrency]
+        wait_until(
+            lambda: all(each.closed for each in ended[1:]), timeout_s=60, what="the others' end"
+        )
+        assert not here.readers[0].closed
+    finally:
+        answered.set()
+        here.recorder.close()
 
 
 def test_a_failed_send_does_not_retire_its_process(run_paths: RunPaths) -> None:

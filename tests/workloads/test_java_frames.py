@@ -60,10 +60,11 @@ def batch_body(
     epochs: Sequence[int],
     payloads: Sequence[bytes | None] | None = None,
     strange: int | None = None,
+    keys: int = 0,
 ) -> bytes:
     """What `Consuming.java` writes of records of one partition, offsets from 7 on."""
     count = len(values)
-    sent = list(messages(np.array(values, np.int64), Shape(size_bytes=40), AT_MS))
+    sent = list(messages(np.array(values, np.int64), Shape(size_bytes=40, keys=keys), AT_MS))
     marks = [mark(headers) for _, _, headers in sent]
     if strange is not None:
         marks[strange] = coded_headers([("other", None)])
@@ -109,6 +110,14 @@ def test_what_a_broker_did_not_say_is_none_and_strange_records_are_damaged() -> 
     other = batch_of(told_batch(batch_body([16, 17], epochs=[4, 4], strange=0)))
     assert other.damage is not None
     assert list(other.damage) == [HEADERS, 0]
+
+
+def test_a_record_by_itself_has_the_number_of_keys_that_the_plan_has() -> None:
+    read = told_batch(batch_body([16], epochs=[4], keys=5))
+    for keys, damage in ((0, [0]), (5, [0]), (4, [HEADERS])):
+        found = batch_of(read, keys=keys).damage
+        assert found is not None
+        assert list(found) == damage
 
 
 def test_the_records_of_an_op_are_one_frame() -> None:

@@ -127,6 +127,9 @@ def test_the_seed_decides_keys_and_cleaning() -> None:
         assert plan_from(plan.model_dump()) == plan
     for name in ("log.roll.ms", "log.cleaner.backoff.ms", "log.cleaner.delete.retention.ms"):
         assert len({plan.broker[name] for plan in plans}) > 2
+    stay_ms = [int(plan.broker["log.cleaner.delete.retention.ms"]) for plan in plans]
+    assert {*stay_ms} == {0, 500, 2000, 10_000, 120_000}
+    assert 5 < stay_ms.count(120_000) < 20
     # What the map holds, as the broker works it out: entries of 24 bytes, rounded down.
     held = [
         int(int(plan.broker["log.cleaner.dedupe.buffer.size"]) // 24

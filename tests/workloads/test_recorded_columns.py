@@ -5,15 +5,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
+from results.record.contents import HEADERS, messages
 from results.record.paths import RunPaths
+from results.record.shapes import Shape
 from results.record.stream import read_stream
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import batch_of as read_batch
 from workloads.protocol import Batch, Column
 from workloads.recorder import Recorder
 
+AT_MS = 1_700_000_000_000
 TOPICS = [CreatedTopic(topic=f"log-{n}", topic_id=f"id-{n}", partitions=2) for n in (0, 1)]
 
 
@@ -43,6 +46,18 @@ def test_one_odd_payload_leaves_the_other_values_as_they_are(odd: bytes | None) 
     batch = read_batch([message("log-0", 0, at, each) for at, each in enumerate([whole, odd])])
     expected = -(1 << 63) if odd is not None and len(odd) >= 8 else None
     assert list(batch.values) == [7, expected]
+
+
+def test_a_record_by_itself_has_the_number_of_keys_that_the_plan_has() -> None:
+    ((payload, key, headers),) = messages(np.array([16]), Shape(size_bytes=40, keys=5), AT_MS)
+    read = Message(
+        topic="log-0", partition=0, offset=7, value=payload, key=key, headers=headers,
+        timestamp=(TIMESTAMP_CREATE_TIME, AT_MS), leader_epoch=3,
+    )  # fmt: skip
+    for keys, damage in ((0, [0]), (5, [0]), (4, [HEADERS])):
+        found = read_batch([read], keys=keys).damage
+        assert found is not None
+        assert list(found) == damage
 
 
 def batch_of(lengths: list[int], values: Column, epochs: Column) -> Batch:

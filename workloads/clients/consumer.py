@@ -51,7 +51,7 @@ class ProcessConsumer:
         report_ends: bool = False,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        self._isolation, self._headers = isolation, plan.keeps_headers
+        self._isolation, self._headers, self._keys = isolation, plan.keeps_headers, plan.keys
         settings = consumer_settings(
             plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
         )
@@ -86,7 +86,7 @@ class ProcessConsumer:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
             return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
-        return batch_of(messages, isolation=self._isolation, headers=self._headers)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
@@ -103,6 +103,7 @@ def batch_of(
     error: str | None = None,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     headers: bool = True,
+    keys: int = 0,
 ) -> Batch:
     """Return what a consumer returned, as columns; an error of a partition is the batch's.
 
@@ -111,15 +112,16 @@ def batch_of(
         error: Why there is nothing.
         isolation: The consumer's.
         headers: Whether the message format has headers.
+        keys: How many the plan has; 0: none.
     """
     if not any(map(Message.error, messages)):
-        return _batch(messages, [], error, isolation, headers=headers)
+        return _batch(messages, [], error, isolation, headers=headers, keys=keys)
     records = [message for message in messages if message.error() is None]
     others = [message for message in messages if message.error() is not None]
     ends = [message for message in others if _code(message) == _END]
     errors = [_sentence(message) for message in others if _code(message) != _END]
     why = error or "; ".join(errors) or None
-    return _batch(records, ends, why, isolation, headers=headers)
+    return _batch(records, ends, why, isolation, headers=headers, keys=keys)
 
 
 def _batch(
@@ -129,11 +131,12 @@ def _batch(
     isolation: Isolation,
     *,
     headers: bool,
+    keys: int,
 ) -> Batch:
     # Whole columns by map: no Python of our own runs for each record.
     offsets = cast("Iterator[int]", map(Message.offset, records))
     payloads = cast("list[bytes | None]", list(map(Message.value, records)))
-    keys = cast("list[bytes | None]", list(map(Message.key, records)))
+    found = cast("list[bytes | None]", list(map(Message.key, records)))
     marks = _marks(records) if headers else None
     return Batch(
         spans=_spans(records),
@@ -145,7 +148,7 @@ def _batch(
         },
         error=error,
         isolation=isolation,
-        damage=damage(payloads, keys, marks, _stamps(records)),
+        damage=damage(payloads, found, marks, _stamps(records), of_keys=keys),
     )
 
 

@@ -49,11 +49,12 @@ class GroupConsumer:
         settings = member_settings(
             plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
         )
-        self._headers, self._incremental = plan.keeps_headers, is_incremental(settings)
+        self._headers, self._keys = plan.keeps_headers, plan.keys
+        self._incremental = is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._listener: Listener | None = None
         self._membership: object = None
-        self._vanished = False
+        self._over = False
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group.
@@ -64,18 +65,18 @@ class GroupConsumer:
         self._listener = listener
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if not self._vanished:  # Else librdkafka's Python client takes them by itself.
+            if not self._over:  # Else librdkafka's Python client takes them by itself.
                 self._membership = self._handle.consumer_group_metadata()
                 listener.given(_keys(partitions))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if not self._vanished:
+            if not self._over:
                 # Who gives back some of its partitions only is a member of the next generation.
                 self._membership = self._handle.consumer_group_metadata()
                 listener.taken(_keys(partitions))
 
         def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if not self._vanished:
+            if not self._over:
                 listener.taken(_keys(partitions))
 
         try:
@@ -91,7 +92,7 @@ class GroupConsumer:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
             return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
-        return batch_of(messages, isolation=self._isolation, headers=self._headers)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
         """Read partitions that were given; None: from where librdkafka hears by itself."""
@@ -151,7 +152,12 @@ class GroupConsumer:
         return self._membership
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group.
+
+        What it has to give back meanwhile goes to nobody. To ask about the group then may never
+        end, and the Python client would hold up the whole process for it.
+        """
+        self._over = True
         self._handle.close()
 
     def abandon(self) -> None:
@@ -162,7 +168,7 @@ class GroupConsumer:
         librdkafka waits for its `assign` in a busy loop. So it is told before, and in a thread of
         its own, which may be lost.
         """
-        self._vanished = True
+        self._over = True
         last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)
         del self._handle  # The thread's is the last one.
         last.start()

@@ -56,7 +56,7 @@ class JavaConsumer:
         client_id: str,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        self._isolation, self._headers = isolation, plan.keeps_headers
+        self._isolation, self._headers, self._keys = isolation, plan.keeps_headers, plan.keys
         self._group = group_id(plan)
         settings = consumer_settings(
             plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
@@ -75,7 +75,12 @@ class JavaConsumer:
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
         """Return what was fetched; errors of a partition end the poll as a whole."""
         return polled(
-            self._seat, limit, timeout_s, headers=self._headers, isolation=self._isolation
+            self._seat,
+            limit,
+            timeout_s,
+            headers=self._headers,
+            keys=self._keys,
+            isolation=self._isolation,
         )
 
     def membership(self) -> object:
@@ -93,6 +98,7 @@ def polled(
     timeout_s: float,
     *,
     headers: bool,
+    keys: int,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     on_event: Callable[[Told], None] | None = None,
 ) -> Batch:
@@ -103,6 +109,7 @@ def polled(
         limit: Of records.
         timeout_s: For the first of them.
         headers: Whether the message format has headers.
+        keys: How many the plan has; 0: none.
         isolation: The consumer's.
         on_event: Takes what its group gave and took meanwhile.
     """
@@ -111,7 +118,7 @@ def polled(
         told = seat.ask(Ask.POLL, body, on_event=on_event)
     except AskedError as refused:
         return batch_of(NOTHING, error=str(refused), isolation=isolation, headers=headers)
-    return batch_of(told_batch(told.body), isolation=isolation, headers=headers)
+    return batch_of(told_batch(told.body), isolation=isolation, headers=headers, keys=keys)
 
 
 def batch_of(
@@ -120,6 +127,7 @@ def batch_of(
     error: str | None = None,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     headers: bool = True,
+    keys: int = 0,
 ) -> Batch:
     """Return what a poll returned, looked at for damage."""
     marks = read.marks if headers else None
@@ -131,7 +139,7 @@ def batch_of(
         ends={},
         error=error,
         isolation=isolation,
-        damage=damage(read.payloads, read.keys, marks, read.stamps_ms),
+        damage=damage(read.payloads, read.keys, marks, read.stamps_ms, of_keys=keys),
     )
 
 

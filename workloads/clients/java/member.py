@@ -55,7 +55,7 @@ class JavaMember:
         group: str,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        self._headers, self._isolation = plan.keeps_headers, isolation
+        self._headers, self._keys, self._isolation = plan.keeps_headers, plan.keys, isolation
         self._membership = Membership(group=group)
         settings = member_settings(
             plan, bootstrap=bootstrap, client_id=client_id, group=group, isolation=isolation
@@ -79,6 +79,7 @@ class JavaMember:
             limit,
             timeout_s,
             headers=self._headers,
+            keys=self._keys,
             isolation=self._isolation,
             on_event=self._on_event,
         )

@@ -1,0 +1,45 @@
+"""Processes of Spark that are killed in the middle of their work, as the kernel does for memory."""
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from checkers.engine import EngineError
+from checkers.spark.engine import spark_engine
+
+pytestmark = [pytest.mark.spark, pytest.mark.everything, pytest.mark.timeout(300)]
+
+
+def _square(mark: Path, number: int) -> int:
+    """Square a number; the first process that comes to 2 is killed."""
+    if number == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def _end_java(number: int) -> int:
+    java = next(each for each in psutil.Process().parents() if "java" in each.name())
+    java.kill()
+    return number
+
+
+def test_a_killed_task_is_done_again_and_a_killed_java_is_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mark = tmp_path / "killed"
+    with pytest.raises(EngineError, match=r"^Spark's Java was ended from outside in the middle of"):
+        _work(mark)
+    assert mark.exists()
+    assert capfd.readouterr().err == ""
+
+
+def _work(mark: Path) -> None:
+    with spark_engine("local[2]") as engine:
+        squares = engine.spread(partial(_square, mark), range(4))
+        assert squares == [0, 1, 4, 9]
+        engine.spread(_end_java, [1])
