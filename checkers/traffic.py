@@ -166,6 +166,6 @@ CHECKER = Checker(
     compares="amounts of traffic that the plan asks for",
     chapter=Chapter.HARNESS,
     looks_for="under 100 messages sent ok or 100 ok polls that returned something in the main phase"
-    " (`[minimums]` of the plan), or none before, during or after the faults; a share group whose"
-    " members acknowledged nothing then",
+    " (`[minimums]` of the plan), or none before, during or after the faults; no acknowledgement by"
+    " a member of the share group in the main phase",
 )
