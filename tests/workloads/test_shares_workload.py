@@ -394,7 +394,7 @@ def test_a_group_is_done_only_if_each_partition_is_known_to_be() -> None:
 
 
 def test_the_last_member_is_told_nothing_that_only_javas_clients_know() -> None:
-    own = {"client_kind": "java:4.3.1", "client": {"metadata.max.age.ms": "3000"}}
+    own = {"client_kind": "java:4.3.1", "client": {"default.api.timeout.ms": "9000"}}
     plan = plan_from({"workload": "shares", **own})
     member = last_member(plan, "127.0.0.1:1", RunClock.starting_now())(FIRST_PROCESS)
     assert isinstance(member, ShareMember)
