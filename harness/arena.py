@@ -246,8 +246,11 @@ class Arena:
             done = drain.drain(is_done, DRAIN_LIMIT_S, self.interrupts.abandon)
         finally:
             recorder.close()
-        late = f"the group was not done with all records within {DRAIN_LIMIT_S:g} s"
-        self.reach(DRAINED, failed="" if done else late)
+        stopped = self.interrupts.abandon.is_set()
+        when = "as the run was interrupted" if stopped else f"within {DRAIN_LIMIT_S:g} s"
+        self.reach(
+            DRAINED, failed="" if done else f"the group was not done with all records {when}"
+        )
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
         """Return where a committed record can lie, once all transactions have ended."""

@@ -52,7 +52,7 @@ class Drain:
     ) -> None:
         self._made, self._topics = member, topics
         self._recorder, self._clock = recorder, clock
-        self._process = FIRST_PROCESS
+        self._process, self._errors = FIRST_PROCESS, 0
         self._next_op_id = DRAIN_WORKER << WORKER_BITS
 
     def drain(
