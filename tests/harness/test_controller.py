@@ -12,6 +12,7 @@ from rich.console import Console
 
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
+from cluster.hosts.signals import environment_of
 from cluster.java import Java
 from cluster.protocol import UserError
 from harness import doctor
@@ -25,7 +26,7 @@ from harness.staging import Staging
 from nemesis.ledger import Ledger
 from nemesis.schedule import deal_schedule
 from nemesis.undo import Join
-from results.record.clock import RunClock
+from results.record.clock import RunClock, wait_until
 from results.record.milestones import Milestone, append_milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
@@ -145,6 +146,8 @@ def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:
         ["sleep", "600"], env={**os.environ, **mark(paths.processes)}, start_new_session=True
     )
     try:
+        # A process that begins has no environment for a moment; the product's own are announced.
+        wait_until(lambda: environment_of(orphan.pid), timeout_s=30, what="its environment")
         healed = heal_store(tmp_path / "runs")
         assert orphan.wait(timeout=30) < 0
         assert healed.done
@@ -152,6 +155,7 @@ def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:
         assert heal_store(tmp_path / "runs") == Healed()
     finally:
         orphan.kill()
+        orphan.wait()
 
 
 def test_the_doctor_has_a_remedy_for_whatever_does_not_work(
