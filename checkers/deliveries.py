@@ -87,7 +87,7 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
     applied_ns = told_ns + LATE_NS
     for fault in sorted(facts.disturbances, key=lambda each: each.begun_ns):
         holds = fault.kind in _HOLDING and node in fault.nodes
-        if holds and fault.begun_ns <= applied_ns and fault.ended_ns >= told_ns:
+        if holds and fault.begun_ns <= applied_ns:
             applied_ns = max(applied_ns, min(fault.ended_ns, NEVER_NS - LATE_NS) + LATE_NS)
     return applied_ns
 

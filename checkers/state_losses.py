@@ -1,6 +1,5 @@
 """What may have cost a partition its records, or internal topics what they keep beside it."""
 
-from checkers.changes import NEVER_NS, was_quiet
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.unclean_elections import unclean_elections
@@ -19,7 +18,6 @@ def losses(group: Group, *settings: str) -> list[str]:
     copies = min(plan.replication, *map(plan.internal_copies, settings))
     sure = {each.excuse for each in lost if len(hit) >= copies}
     found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
-    elsewhere = plan.unclean_elections and not was_quiet(group, 0, NEVER_NS)
-    if elsewhere or unclean_elections(group).seen:
+    if plan.unclean_elections or unclean_elections(group).seen:
         found.add(Excuse.UNCLEAN.value)
     return sorted(found)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from checkers import delivered_again
 from checkers.changes import NEVER_NS
-from checkers.facts import DiskLoss, Disturbance
+from checkers.facts import DiskLoss, Disturbance, UncleanOrder
 from checkers.live.window import STREAMS
 from checkers.protocol import Waits
 from checkers.reigns import Reign
@@ -18,7 +18,7 @@ from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import accepted, deliver, joined_at
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, S, found, leads
+from tests.checkers.partition_rows import A, S, elected, found, leads
 from tests.checkers.sharing import SHARES, about, delivery, knows, offsets, reign, says, shared
 
 CHECKER, NAME = delivered_again.CHECKER, delivered_again.NAME
@@ -74,6 +74,7 @@ def test_what_was_acquired_after_its_acceptance_was_confirmed_is_delivered_again
         ((reign(0, 0, 200),), [knows(node, 0) for node in (1, 2, 3)], True),
         # Another partition's leaders say nothing of this one.
         ((reign(3, 0, 200), reign(9, 0, 200, partition=1)), KNOWN, True),
+        ((reign(3, 0, 200), replace(reign(9, 0, 200), topic="log")), KNOWN, True),
         # Who answers as a leader need not know who leads.
         ((reign(3, 0, 200),), [*KNOWN[:2], {**leads(3, 3), "observer": "n3"}], False),
         ((reign(3, 0, 200),), [*KNOWN[:2], {**knows(3, 3), "observed_ns": None}], False),
@@ -225,6 +226,16 @@ def test_what_may_have_cost_the_groups_state_allows_it(
     (anomaly,) = found(CHECKER, shared(told, rows)).anomalies
     assert anomaly.excuses == excuses
     assert anomaly.broken_premises == ()
+
+
+def test_an_unclean_election_that_a_fault_ordered_allows_it() -> None:
+    order = UncleanOrder(topic="log-0", partition=0, began_ns=S, after_epoch=2, epoch=3)
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    for orders, excuses in (((), ()), ((order,), ("unclean-election",))):
+        told = about(unclean_orders=orders)
+        known = [*KNOWN, elected(1, 3, 0, unclean=bool(orders))]
+        (anomaly,) = found(CHECKER, shared(told, rows, leadership=known)).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_a_record_that_is_cut_proves_nothing() -> None:

@@ -11,8 +11,18 @@ from checkers import never_delivered
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import DELIVER, accepted
-from tests.checkers.partition_rows import A, S, final_read, found, read
-from tests.checkers.sharing import DONE_NS, about, delivery, fault, joins, offsets, says, shared
+from tests.checkers.partition_rows import A, S, final_read, found, leads, read
+from tests.checkers.sharing import (
+    DONE_NS,
+    about,
+    delivery,
+    fault,
+    joins,
+    offsets,
+    reign,
+    says,
+    shared,
+)
 
 CHECKER, NAME = never_delivered.CHECKER, never_delivered.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
@@ -124,6 +134,16 @@ def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
     assert CHECKER.why(on, told).startswith(f"{behind}n1, its leader in epoch 3, left it out")
     nobody = shared(about(reigns=()), rows, leadership=[])
     assert CHECKER.why(nobody, told).startswith(f"{behind}a broker left it out")
+    # Who led after a record behind it was delivered left nothing out.
+    succeeded = about(reigns=(reign(3, 0, 90), replace(reign(4, 92, 200), leader=2)))
+    led = [leads(1, 3), leads(1, 3, at=86 * S), leads(2, 4, at=92 * S)]
+    for before, behind_it, who in ((99, 86, "n1, its leader in epoch 3,"), (86, 99, "a broker")):
+        rows = [delivery(0, at=before * S), delivery(2, at=behind_it * S)]
+        why = CHECKER.why(shared(succeeded, rows, leadership=led), told)
+        assert why == (
+            f"members were delivered 1 records behind it; {who} left it out, or a client did not"
+            " hand it over: the record does not show which"
+        )
     last = shared(about(reigns=()), [delivery(0), delivery(1)], leadership=[])
     (told,) = found(CHECKER, last).anomalies
     assert CHECKER.why(last, told).startswith("a broker left it out")
