@@ -14,8 +14,8 @@ the delivery limit without being returned by a poll: its client acquired it, and
 computes an upper bound on such acquisitions and skips records that may have reached the limit. The
 bound counts, from when the record was sent: two for each member that joined (it also left), one for
 each lock duration, one for each member at each fault that ended, and one for each member at the
-end. Where an unclean election, or disks that lost it on every replica, may have cost the group's
-state, it is allowed.
+end. If one that it skips was delivered to nobody, the verdict is unknown. Where an unclean
+election, or disks that lost it on every replica, may have cost the group's state, it is allowed.
 """
 
 import numpy as np
@@ -60,16 +60,19 @@ def _check(group: Group) -> Findings:
     sends = take(sends, order_of(ints(sends, "value"), ints(sends, "invoke_ns")))
     at = first_match(ints(kept, "value"), ints(sends, "value"))
     sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
-    judged = (at >= 0) & (_chances(group, sent_ns, drained.at_ns) < limit(group.facts.plan))
-    kept, sent_ns = select(kept, judged), sent_ns[judged]
+    known = at >= 0
+    kept, sent_ns = select(kept, known), sent_ns[known]
     given = delivered(group)
     unread = ints(select(given, ~present(given, "value")), "offset")
-    missed = np.flatnonzero(~is_in(kept, given) & ~np.isin(ints(kept, "offset"), unread))
+    missed = ~is_in(kept, given) & ~np.isin(ints(kept, "offset"), unread)
+    judged = _chances(group, sent_ns, drained.at_ns) < limit(group.facts.plan)
+    labels = labels_of(group)
     found = findings(
-        kept.num_rows,
-        missed.tolist(),
+        int(judged.sum()),
+        np.flatnonzero(missed & judged).tolist(),
         lambda row: _describe(group, kept.slice(int(row), 1), int(sent_ns[row]), drained.at_ns),
-        lambda _: labels_of(group),
+        lambda _: labels,
+        gaps=() if any(labels) else _in_doubt(group, select(kept, missed & ~judged)),
     )
     return could_not_show(
         found,
@@ -82,6 +85,15 @@ def _asked(group: Group) -> pa.Table:
     """Return what final reads returned below the end up to which the group was asked."""
     kept, reads = group.final_polls, group.table("final_reads")
     return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
+
+
+def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
+    """Say that nobody knows whether records were left out, or given up at the delivery limit."""
+    if not lost.num_rows:
+        return ()
+    first = int(ints(lost, "offset").min())
+    what = f"no member was delivered {lost.num_rows} of the records that may have reached the"
+    return (f"{group.place}: {what} delivery limit, the first at offset {first}",)
 
 
 def _chances(group: Group, sent_ns: Ints, drained_ns: int) -> Ints:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import never_delivered
+from results.record.terms import Validity
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.broken.sharing import DELIVER, accepted
@@ -100,8 +101,21 @@ def test_what_may_have_been_given_up_is_not_judged(
 ) -> None:
     told = about(disturbances=tuple(fault(at * S) for at in faults))
     on = shared(told, LOST, assignments=[joins(at * S) for at in joined])
-    assert found(CHECKER, on).rows == judged
+    told = found(CHECKER, on)
+    assert told.rows == judged
     assert offsets(CHECKER, on) == ([1] if judged else [])
+    doubt = "log-0-0: no member was delivered 1 of the records that may have reached the delivery"
+    assert told.gaps == (() if judged else (f"{doubt} limit, the first at offset 1",))
+
+
+def test_what_may_have_been_given_up_leaves_a_gap_only_if_nobody_was_delivered_it() -> None:
+    assert found(CHECKER, shared(about(), [delivery(0)], assignments=BUSY)).gaps[0].endswith("1")
+    all_of_it = [*LOST, delivery(1) | {"value": None}]
+    assert found(CHECKER, shared(about(), all_of_it, assignments=BUSY)).gaps == ()
+    unclean = {"broker": {"unclean.leader.election.enable": "true"}}
+    told = about()
+    allowed = replace(told, plan=told.plan.model_copy(update=unclean))
+    assert found(CHECKER, shared(allowed, LOST, assignments=BUSY)).gaps == ()
 
 
 def test_a_group_with_a_lower_limit_gives_up_sooner() -> None:
@@ -166,6 +180,19 @@ def test_it_says_what_the_definition_says(given_out: set[int], kept: set[int]) -
 def a_leader_begins_behind_a_record(record: Record, spot: Spot) -> None:
     done = last_accepted(record, spot)
     assert record.drop("shared", lambda row: row["offset"] == done["offset"], **spot.place)
+
+
+@broken(
+    "",
+    row="shares",
+    base="shares",
+    moments=("kill",),
+    valid=Validity.UNKNOWN,
+    says="no member was delivered 1 of the records that may have reached the delivery limit",
+)
+def an_early_record_is_lost_with_the_member_that_held_it(record: Record, spot: Spot) -> None:
+    """Whether it was given up at the limit, nobody knows."""
+    assert record.drop("shared", lambda row: row["offset"] == 0, **spot.place)
 
 
 @innocent(base="shares")
