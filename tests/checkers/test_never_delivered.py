@@ -101,11 +101,11 @@ def test_what_may_have_been_given_up_is_not_judged(
 ) -> None:
     told = about(disturbances=tuple(fault(at * S) for at in faults))
     on = shared(told, LOST, assignments=[joins(at * S) for at in joined])
-    told = found(CHECKER, on)
-    assert told.rows == judged
+    judgement = found(CHECKER, on)
+    assert judgement.rows == judged
     assert offsets(CHECKER, on) == ([1] if judged else [])
     doubt = "log-0-0: no member was delivered 1 of the records that may have reached the delivery"
-    assert told.gaps == (() if judged else (f"{doubt} limit, the first at offset 1",))
+    assert judgement.gaps == (() if judged else (f"{doubt} limit, the first at offset 1",))
 
 
 def test_what_may_have_been_given_up_leaves_a_gap_only_if_nobody_was_delivered_it() -> None:
