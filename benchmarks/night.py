@@ -65,14 +65,12 @@ LOCK = "benchmarks.night"
 TESTS: Mapping[str, tuple[str, ...]] = {
     kernel: tuple(f"tests/checkers/test_{name}.py" for name in names)
     for kernel, names in {
-        "deliveries": ("delivered_again", "never_delivered"),
         "epoch_starts": ("quorum", "announced"),
         "positions": ("poll_order", "order_bounds", "order_agreement", "stretches", "left_out"),
         "dropped": (
             "send_order", "order_bounds", "transaction_reads", "hanging_transaction", "lost_write",
             "loss_bounds", "disk_losses", "unclean_orders",
         ),
-        "state_losses": ("delivered_again", "never_delivered", "repeated_input", "skipped_input"),
     }.items()
 }  # fmt: skip
 """Of a kernel that no test file names, or not those that test it."""

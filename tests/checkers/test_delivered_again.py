@@ -1,4 +1,7 @@
-"""delivered-again: a share group delivered a record after it had confirmed that it is done with."""
+"""delivered-again: a share group delivered a record after it had confirmed that it is done with.
+
+Here are also tests of `checkers/deliveries.py` and `checkers/state_losses.py`.
+"""
 
 from dataclasses import replace
 from typing import Any

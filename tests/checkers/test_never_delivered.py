@@ -1,4 +1,7 @@
-"""never-delivered: a share group was done with a partition and had left a record out."""
+"""never-delivered: a share group was done with a partition and had left a record out.
+
+Here are also tests of `checkers/deliveries.py` and `checkers/state_losses.py`.
+"""
 
 from dataclasses import replace
 from typing import Any
