@@ -331,7 +331,7 @@ def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> Found:
 def _put_together(step: Step) -> None:
     root, name = step.root, step.table
     paths = [*_written(step, name), *(_leave_out(step) if name == _MOVES else ())]
-    files = [TableFile(name, path) for path in paths]
+    files = [TableFile(name, path, own=True) for path in paths]
     write_table(RunPaths(root).table(name), name, _by_place(name, files))
 
 
@@ -348,7 +348,7 @@ def _leave_out(step: Step) -> list[Path]:
     )
     if not assigns:
         return []
-    files = [TableFile(_MOVES, path) for path in _written(step, _MOVES)]
+    files = [TableFile(_MOVES, path, own=True) for path in _written(step, _MOVES)]
     schema = LIVE[_MOVES]
     moves = joined([schema.empty_table(), *(file.read_columns(schema.names) for file in files)])
     rows = left_out(joined(assigns), moves, joined(touches))
