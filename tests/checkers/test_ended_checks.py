@@ -116,6 +116,7 @@ def test_a_check_whose_worker_is_killed_ends_with_the_right_verdict(
     judged_alike(run, verdict)
 
 
+@pytest.mark.night
 def test_a_check_whose_java_is_killed_leaves_nothing_and_the_next_one_is_right(run: Path) -> None:
     with killed_meanwhile(run, a_java) as killed, pytest.raises(EngineError, match="was ended"):
         judge_runs([run])
