@@ -198,6 +198,21 @@ def an_early_record_is_lost_with_the_member_that_held_it(record: Record, spot: S
     assert record.drop("shared", lambda row: row["offset"] == 0, **spot.place)
 
 
+@broken(
+    "",
+    row="shares",
+    base="shares",
+    moments=("kill",),
+    valid=Validity.UNKNOWN,
+    says="0 confirmed acknowledgements in the main phase",
+)
+def no_broker_confirms_an_acknowledgement(record: Record, _spot: Spot) -> None:
+    """Members go on, so each of their ops is ok."""
+    for row in record.rows("shared"):
+        if row["act"] != DELIVER:
+            row.update(outcome="info", error="no broker confirmed it")
+
+
 @innocent(base="shares")
 def a_record_is_delivered_and_its_acceptance_has_no_answer(record: Record, spot: Spot) -> None:
     """The broker took it, and its answer was lost: the group is done with the record."""

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checkers import traffic
+from checkers.ingest import ingest, live_units
 from cluster.kafka.cluster import KafkaCluster
 from harness.java_client import java_client
 from results.record.clock import RunClock, stopwatch_s, wait_until
@@ -22,6 +24,7 @@ from results.record.shares import group_settings, limit, lock_s
 from results.record.stream import read_stream
 from results.record.terms import F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
+from tests.checkers.partition_rows import facts, sentences, whole_run
 from workloads.crew import Clients, Crew
 from workloads.draining import (
     FIRST_PROCESS,
@@ -258,14 +261,8 @@ def recorder(live: Path, writer: str) -> Recorder:
     return Recorder(live, writer, worker=0, topics=TOPICS, acks="all", streams=(*STREAMS, SHARED))
 
 
-def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunPaths) -> None:
-    live, client = run_paths.live, MemoryClient()
-    client.batches = [batch(), batch((HERE, [4, 5]), (THERE, [9]))]
-    client.errors = [[None, "E", None]]
-    script = Scripted([
-        Subscribe(topics=["log-0"]), Poll(limit=9), Poll(limit=9),
-        Acknowledge(acts=[ShareAct.ACCEPT, ShareAct.REJECT]), Poll(limit=9), Crash(leave=False),
-    ])  # fmt: skip
+def played(live: Path, client: MemoryClient, script: Scripted) -> Crew:
+    """Carry out the ops of a script, by one thread of a crew."""
     clock, written = RunClock.starting_now(), recorder(live, "worker-0")
     crew = Crew(
         range(1),
@@ -276,12 +273,42 @@ def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunP
         recorder=written,
         clock=clock,
     )
-    for _ in range(6):
+    for _ in range(len(script.ops)):
         crew.invoke(Phase.MAIN)
         while not crew.free:
             crew.serve(1)
     crew.end()
     written.close()
+    return crew
+
+
+@pytest.mark.parametrize(
+    ("errors", "confirmed"), [(["E", "E", "E"], 0), ([None, "E", None], 2), ([None] * 3, 3)]
+)
+def test_a_run_in_which_no_acknowledgement_was_confirmed_is_not_enough(
+    run_paths: RunPaths, errors: Sequence[str | None], confirmed: int
+) -> None:
+    client = MemoryClient(batches=[batch((HERE, [4, 5, 6]))], errors=[errors])
+    steps: list[Op] = [Subscribe(topics=["log-0"]), Poll(limit=9)]
+    played(run_paths.live, client, Scripted([*steps, Acknowledge(acts=[ShareAct.ACCEPT])]))
+    (unit,) = live_units("r", run_paths.live)
+    tables, problems = ingest(unit, lambda _, __: ())
+    ops = tables["ops"].to_pylist()
+    told = [(row["f"], row["outcome"], row["messages"]) for row in ops]
+    assert (told[-1], problems) == (("acknowledge", "ok", confirmed), [])
+    gaps = sentences(traffic.CHECKER, whole_run(facts(plan={"workload": "shares"}), ops=ops))
+    assert any("0 confirmed acknowledgements" in gap for gap in gaps) == (not confirmed)
+
+
+def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunPaths) -> None:
+    live, client = run_paths.live, MemoryClient()
+    client.batches = [batch(), batch((HERE, [4, 5]), (THERE, [9]))]
+    client.errors = [[None, "E", None]]
+    script = Scripted([
+        Subscribe(topics=["log-0"]), Poll(limit=9), Poll(limit=9),
+        Acknowledge(acts=[ShareAct.ACCEPT, ShareAct.REJECT]), Poll(limit=9), Crash(leave=False),
+    ])  # fmt: skip
+    crew = played(live, client, script)
     told = rows(live, "shared", "worker-0")
     columns = ("op_id", "process", "act", "partition", "offset", "value", "delivery_count",
                "outcome", "error")  # fmt: skip
