@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers import traffic
+from checkers import delivered_again, traffic
 from checkers.ingest import ingest, live_units
 from cluster.kafka.cluster import KafkaCluster
 from harness.java_client import java_client
@@ -25,6 +25,7 @@ from results.record.stream import read_stream
 from results.record.terms import F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
 from tests.checkers.partition_rows import facts, sentences, whole_run
+from tests.checkers.sharing import about, delivery, offsets, says, shared
 from workloads.crew import Clients, Crew
 from workloads.draining import (
     FIRST_PROCESS,
@@ -207,17 +208,39 @@ class SetClock(RunClock):
         return self.times.pop(0) if self.times else 0
 
 
-def test_what_was_acquired_is_younger_than_the_member_and_than_its_last_empty_poll() -> None:
-    client = MemoryClient()
-    client.batches = [batch(), batch((HERE, [1])), batch(), batch((HERE, [2])),
-                      batch(error="E"), batch((HERE, [3]))]  # fmt: skip
-    clock = SetClock(times=[at_s * S for at_s in (5, 6, 7, 30, 31, 90, 91)])
+def acquired_after(*polls: tuple[float, Batch]) -> list[float]:
+    """Return the bound of each poll of a member that joined at 5 s; polls have their times."""
+    client = MemoryClient(batches=[each for _, each in polls])
+    clock = SetClock(times=[round(at_s * S) for at_s in (5, *(at_s for at_s, _ in polls))])
     member = ShareMember(client, group="g", clock=clock)
     assert member.subscribe(["log-0"]) is None
-    longest_ns = round(LONGEST_REQUEST_S * S)
-    told = [member.poll(9).acquired_after_ns for _ in range(6)]
+    told = [member.poll(9).acquired_after_ns / S for _ in polls]
     assert clock.times == []
-    assert told == [5 * S] * 3 + [30 * S - longest_ns] * 3
+    return told
+
+
+def test_what_was_acquired_is_younger_than_the_member_and_than_its_last_empty_poll() -> None:
+    held, empty, failed = batch((HERE, [1])), batch(), batch(error="E")
+    busy = [(float(at_s), held) for at_s in range(8, 30, 4)]
+    polls = [(6.0, empty), *busy, (30.0, empty), (31.0, held), (32.0, failed), (33.0, held)]
+    assert acquired_after(*polls) == [5] * 8 + [30 - LONGEST_REQUEST_S] * 3
+
+
+def test_a_client_that_stood_still_may_hand_over_what_it_was_given_before() -> None:
+    held, empty = batch((HERE, [0])), batch()
+    # It is stopped at 6 s, with an answer in its socket, and polls on at 30 s before it reads it.
+    asleep = [(6.0, empty), (30.0, empty), (30.1, empty), (30.2, held)]
+    assert acquired_after(*asleep) == [5] * 4
+    # Its lock runs out, and another member accepts the record at 8 s: nothing is wrong.
+    rows = [delivery(0, at=7 * S), says(0, at=8 * S)]
+    for after_s in acquired_after(*asleep):
+        late = delivery(0, at=31 * S, after=round(after_s * S))
+        assert offsets(delivered_again.CHECKER, shared(about(), [*rows, late])) == []
+    # Within the slack nothing of that age can come.
+    awake = [(at_s, empty) for at_s in (9.9, 14.8, 19.7, 24.6, 29.5)]
+    assert acquired_after(*awake)[3:] == pytest.approx([5, 24.6 - LONGEST_REQUEST_S])
+    again = [(30 + at_s / 2, empty) for at_s in range(32)]
+    assert acquired_after((6.0, empty), *again)[-2:] == [5, 30]
 
 
 def test_a_member_says_of_each_record_in_turn_what_becomes_of_it() -> None:
