@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from results.record.clock import NS_PER_S, RunClock
+from results.record.shares import REQUEST_S
 from results.record.terms import ShareAct
 from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
 """A client that stood still for longer may hand over answers of any age."""
-LONGEST_REQUEST_S = 10.0 + SLACK_S
+LONGEST_REQUEST_S = REQUEST_S + SLACK_S
 """So long a client waits for the answer to a fetch at most: its socket's timeout, and slack."""
 
 
