@@ -11,6 +11,7 @@ import pytest
 from benchmarks.fuzz import Outcome, judged
 from checkers.run import judge_runs
 from checkers.statistics import availability
+from checkers.stored import _INGEST
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
@@ -59,8 +60,8 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("text", [
-    '{"ingest": 2, "run_id": "x", "problems": [{"unit": 1, "sentence": null}]}',
-    '{"ingest": 2, "run_id": "x", "problems": 3}', "[]", "null",
+    f'{{"ingest": {_INGEST}, "run_id": "x", "problems": [{{"unit": 1, "sentence": null}}]}}',
+    f'{{"ingest": {_INGEST}, "run_id": "x", "problems": 3}}', "[]", "null",
 ])  # fmt: skip
 def test_notes_of_ingest_that_say_something_else_are_told(text: str, tmp_path: Path) -> None:
     root = FaithfulRun(5).write(tmp_path / "t" / "run")
