@@ -68,6 +68,9 @@ def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
     if key not in _seen:
         try:
             _see(path, file, opened, found.st_size)
+        except UnicodeDecodeError as broken:
+            opened.close()
+            raise UnsafeFileError(path, "a table whose columns have no names") from broken
         except BaseException:
             opened.close()
             raise
