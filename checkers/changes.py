@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, ints, present, select, texts
-from checkers.disk_losses import heal_begun_ns, was_begun
+from checkers.disk_losses import heal_begun_ns, json_object, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
@@ -21,13 +21,25 @@ _FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
+_ENDS = frozenset({"kill", "stop", "pause"})
+
+
+def deeds(faults: pa.Table) -> list[str]:
+    """Return what each fault did: its kind, or `kill`, `stop` or `pause` if that was measured."""
+    did = (json_object(effect).get("kind") for effect in texts(faults, "effect"))
+    return [
+        str(deed) if deed in _ENDS else kind
+        for kind, deed in zip(texts(faults, "kind"), did, strict=True)
+    ]
+
+
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     """Return the faults that may have been in force, confirmed or not, and from when to when."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
-        texts(begun, "kind"), *times, healed.tolist(), texts(begun, "heal_effect"),
+        deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
         begun["targets"].to_pylist(), strict=True,
     )  # fmt: skip
     return tuple(

@@ -73,14 +73,15 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
                              # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
-                             # clock, leadership, topics; "all": all that work (logquake doctor).
+                             # clock, leadership, topics, outage; "all": all that work (doctor).
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60
 # seed = 7                   # Default: a new one.
 
-# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all, leader,
-# follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.
+# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all,
+# servers, leader, follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1),
+# controller.
 # Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss, and all others
 # of docs/faults.md.
 # [[faults]]

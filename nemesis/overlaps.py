@@ -14,13 +14,14 @@ from random import Random
 from nemesis.decks import Targets, kind_deck
 from nemesis.registry import KINDS
 from nemesis.scheduled import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
-from nemesis.targets import QUORUM_VOTERS
+from nemesis.targets import QUORUM_VOTERS, SERVERS
 from results.record.plan import Plan
 
 LONG, QUICK = 0, 1
 _QUICKEST_S, _QUICK_S = 0.05, 1.0
+_ALL = {"all", QUORUM_VOTERS, SERVERS}
 _ONLY_LONG = frozenset(
-    name for name, kind in KINDS.items() if kind.when_whole or {"all", QUORUM_VOTERS} & {*kind.aims}
+    name for name, kind in KINDS.items() if kind.when_whole or _ALL & {*kind.aims}
 )
 """What takes records is alone while it lasts, and who is all of the nodes shares none of them."""
 

@@ -24,9 +24,11 @@ from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.jitter import jitter
 from nemesis.kill import Kill
+from nemesis.kill_all import kill_all
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
+from nemesis.pause_all import pause_all
 from nemesis.power_loss import PowerLoss
 from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
@@ -37,7 +39,7 @@ from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
-from nemesis.targets import QUORUM_VOTERS
+from nemesis.targets import QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
@@ -73,8 +75,8 @@ class Kind:
         on_controllers: Whether it works on controllers of their own as on brokers.
         spares: Whether it needs somebody beside its targets.
         starts: How many starts of brokers, one after the other, are among `settle_s`.
-        divides: Whether it parts all nodes, and not only its targets from the others: beside a node
-            that another fault has, no majority would be whole.
+        divides: Whether it takes or parts all nodes, and not only some from the others: beside a
+            node that another fault has, no majority would be whole.
         by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
         ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
             others have taken over what they led.
@@ -203,6 +205,20 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
     )
 
 
+def _outage(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
+    return Kind(
+        family="outage",
+        make=make,
+        settle_s=settle_s,
+        starts=starts,
+        needs=frozenset({need}),
+        aims=(SERVERS,),
+        only=(SERVERS, "all"),
+        on_controllers=True,
+        divides=True,
+    )
+
+
 def _files(
     family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
 ) -> Kind:
@@ -319,6 +335,8 @@ KINDS: dict[str, Kind] = {
         aspect=Aspect.CLUSTER,
         on_controllers=True,  # Of no node at all.
     ),
+    "kill-all": _outage(kill_all, Ability.KILL, settle_s=14, starts=2),
+    "pause-all": _outage(pause_all, Ability.PAUSE, settle_s=3),
 }
 
 

@@ -5,10 +5,11 @@ plan's `nemesis` once, and every role once; the first round of roles begins with
 follower.
 
 Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
-kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
-hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
-common, so that whatever overlaps composes (docs/faults.md). Beside what takes records, nothing is
-dealt in either. In virtual time both lanes have all kinds (`nemesis.overlaps`).
+kinds: one lane has what takes a node away or makes its links bad, one fault at a time, so that
+only a minority is hit, or all at once; the other what takes none (clocks, leadership, topics). The
+lanes have no aspect of a node in common, so that whatever overlaps composes (docs/faults.md).
+Beside what takes records, nothing is dealt in either. In virtual time both lanes have all kinds
+(`nemesis.overlaps`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

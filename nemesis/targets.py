@@ -3,9 +3,9 @@
 An expression is a node (`n2`), a number of brokers (`one`, `minority`, `majority`, `all`), a role
 in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
 among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`,
-`quorum-voters`),
-or whoever coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without
-its partition, or its id, is that of one that is drawn when the fault starts, of the run's own.
+`quorum-voters`), all brokers and controllers (`servers`), or whoever coordinates a consumer group
+or a transactional id (`coordinator(log-0)`). A role without its partition, or its id, is that of
+one that is drawn when the fault starts, of the run's own.
 Pure: the view, the coordinator and the random source are handed in.
 """
 
@@ -83,12 +83,14 @@ OF_FOLLOWERS = ("follower", "followers")
 """Nobody, where there is one replica."""
 QUORUM_VOTERS = "quorum-voters"
 """All who keep the metadata."""
-ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
+SERVERS = "servers"
+"""All brokers, and all controllers of their own."""
+ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS, SERVERS)
 """Roles of those who keep the metadata: brokers, or controllers of their own."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 
-ROLES = (*_OF_SIZE, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
+ROLES = (*_OF_SIZE, SERVERS, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
 
 
 def parse_target(expression: str, roster: Roster) -> Target:
@@ -141,9 +143,9 @@ def resolve_target(
         return (target.word,)
     if target.word in _OF_SIZE:
         return _drawn(sorted(nodes), _OF_SIZE[target.word](len(nodes)), rng)
-    if target.word in {"quorum-voter", QUORUM_VOTERS}:
-        count = len(roster.voters) if target.word == QUORUM_VOTERS else 1
-        return _drawn(sorted(roster.voters), count, rng)
+    if target.word in {"quorum-voter", QUORUM_VOTERS, SERVERS}:
+        among = roster.everybody if target.word == SERVERS else roster.voters
+        return _drawn(sorted(among), 1 if target.word == "quorum-voter" else len(among), rng)
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:

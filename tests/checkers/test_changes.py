@@ -48,10 +48,16 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
         {"fault_id": 2, "kind": "wipe", "targets": ["n1"], "requested_ns": 9},
         {"fault_id": 3, "kind": "kill", "targets": None, "requested_ns": 5, "healed_ns": 7},
         {"fault_id": 4, "kind": "kill", "targets": ["n1"], "requested_ns": None},
-    ]
+        {"fault_id": 5, "kind": "any", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7,
+         "effect": '{"kind": "pause"}'},
+        {"fault_id": 6, "kind": "any", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7,
+         "effect": '{"kind": "cut"}'},
+    ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
+        Disturbance(kind="pause", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
+        Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
     )
 
 

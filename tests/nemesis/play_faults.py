@@ -31,6 +31,7 @@ from nemesis.protocol import Aim, Fault, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
+from nemesis.targets import SERVERS
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
@@ -272,6 +273,8 @@ class Room:
         """Return whom a kind hits, and where."""
         if kind in OF_LINKS:
             return (NODE,), None
+        if SERVERS in KINDS[kind].only:
+            return NODES, None
         if kind in self._aims:
             return self._aims[kind]()
         return (NODES[list(KINDS).index(kind) % len(NODES)],), None
@@ -312,6 +315,7 @@ class Room:
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
             "disk": lambda: seen_disk(self.places[node]),
             "quorum": lambda: self._look_at_quorum(node),
+            "servers": lambda: {each: self.places[each].brokers() for each in NODES},
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
