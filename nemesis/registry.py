@@ -39,7 +39,7 @@ from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
-from nemesis.targets import QUORUM_VOTERS, SERVERS
+from nemesis.targets import COORDINATOR, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
@@ -63,7 +63,8 @@ class Kind:
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
         needs: What hosts and system must be able to do; that alone decides where it works.
-        aims: The roles that it is dealt to; none: the common deck's.
+        aims: The roles that it is dealt to; none: the common deck's. A coordinator is none in runs
+            without groups and transactions.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
         when_whole: Dealt alone, when every partition has had a full ISR for a while
@@ -118,6 +119,11 @@ class Kind:
     def takes(self) -> bool:
         """Whether its targets cannot be counted upon as long as it lasts."""
         return self.aspect in TAKING
+
+    @property
+    def moves_coordinators(self) -> bool:
+        """Whether a coordinator stands for the partition of an internal topic that makes it one."""
+        return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
 
     @property
     def asks(self) -> bool:
@@ -180,7 +186,7 @@ def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
         make=make,
         settle_s=settle_s,
         needs=frozenset(needs),
-        aims=("leader",),
+        aims=("leader", COORDINATOR),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
         unless="it takes a replication of 2 or more",
