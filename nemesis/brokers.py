@@ -202,6 +202,11 @@ def wait_again(site: Site, node: str, patience: Patience) -> None:
 def _is_back(site: Site, node: str) -> bool:
     if not broker_runs(site, node):
         raise ClusterError(f"the broker of {node} ended again")
+    return is_registered(site, node)
+
+
+def is_registered(site: Site, node: str) -> bool:
+    """Return whether a broker is registered, since its last start where that can be told."""
     if isinstance(site.cluster, CanTellBack):
         return site.cluster.is_back(node)
     view = site.cluster.view()

@@ -1,7 +1,7 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.protocol import Ability
 from nemesis.answers_cut import answers_cut
@@ -23,8 +23,12 @@ from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.jitter import jitter
+from nemesis.keeper_cut import keeper_cut
+from nemesis.keeper_kill import keeper_kill
+from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
+from nemesis.kill_twice import KillTwice
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
@@ -39,7 +43,7 @@ from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
-from nemesis.targets import COORDINATOR, QUORUM_VOTERS, SERVERS
+from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
@@ -225,6 +229,29 @@ def _outage(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0
     )
 
 
+def _keeper(
+    make: FaultMaker,
+    *needs: Ability,
+    settle_s: float,
+    starts: int = 0,
+    aspect: Aspect = Aspect.PROCESS,
+) -> Kind:
+    return Kind(
+        family=KEEPER,
+        make=make,
+        settle_s=settle_s,
+        starts=starts,
+        needs=frozenset(needs),
+        aims=(KEEPER,),
+        only=(KEEPER,),
+        aspect=aspect,
+        suits=lambda plan: plan.kept_outside,
+        unless="ZooKeeper does not keep the metadata of this system (of Kafka up to 3.9 it may)",
+        on_controllers=True,
+        divides=True,
+    )
+
+
 def _files(
     family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
 ) -> Kind:
@@ -343,6 +370,14 @@ KINDS: dict[str, Kind] = {
     ),
     "kill-all": _outage(kill_all, Ability.KILL, settle_s=14, starts=2),
     "pause-all": _outage(pause_all, Ability.PAUSE, settle_s=3),
+    "kill-twice": replace(
+        _process(KillTwice, Ability.KILL, settle_s=16, starts=3),
+        family="double",
+        needs=frozenset({Ability.KILL, Ability.APART}),
+    ),
+    "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=7, starts=1),
+    "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=4),
+    "keeper-cut": _keeper(keeper_cut, Ability.CUT, Ability.APART, settle_s=4, aspect=Aspect.LINKS),
 }
 
 
@@ -374,6 +409,12 @@ def kinds_of(
         if kind.family == family and kind.needs <= able
         if nodes is None or kind.least_nodes <= nodes
     )
+
+
+def unless_of(family: str) -> str:
+    """Return why a plan does not suit a family, where that is one reason for all of its kinds."""
+    reasons = {kind.unless for kind in KINDS.values() if kind.family == family}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def needs_of(family: str) -> frozenset[Ability]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster.nodes import broker_names, controller_names
+from cluster.nodes import broker_names, controller_names, keepers
 from cluster.protocol import CoordinatorKind
 from results.record.identities import groups, transactional_ids
 from results.record.plan import Plan
@@ -31,6 +31,7 @@ class Roster:
         voters: Who keeps the metadata: the brokers, or controllers of their own; nobody of them
             where ZooKeeper does.
         partitions: Of the run's own topics.
+        outside: ZooKeeper, where it keeps the metadata.
         coordinated: The groups and transactional ids of the run's own clients.
     """
 
@@ -38,6 +39,7 @@ class Roster:
     voters: tuple[str, ...]
     partitions: tuple[tuple[str, int], ...]
     coordinated: tuple[Coordinated, ...] = ()
+    outside: tuple[str, ...] = ()
 
     @property
     def everybody(self) -> tuple[str, ...]:
@@ -60,6 +62,7 @@ def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
         voters=_voters(plan, brokers),
         partitions=tuple(plan.topic_partitions),
         coordinated=(*transactional, *in_groups),
+        outside=tuple(keepers(plan)),
     )
 
 

@@ -20,7 +20,7 @@ from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
-from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.registry import KINDS, kinds_of, needs_of, unless_of
 from nemesis.roster import roster_of
 from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
@@ -160,7 +160,7 @@ def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
             f"a main phase of {plan.time_limit_s:g} s has no room for them; use a longer"
             " --time-limit"
         )
-    return "they need more nodes, or more replicas"
+    return unless_of(family) or "they need more nodes, or more replicas"
 
 
 def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Ability, str]) -> str:

@@ -10,7 +10,7 @@ Pure: the view, the coordinator and the random source are handed in.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -85,12 +85,14 @@ QUORUM_VOTERS = "quorum-voters"
 """All who keep the metadata."""
 SERVERS = "servers"
 """All brokers, and all controllers of their own."""
+KEEPER = "keeper"
+"""ZooKeeper, which kinds of its own hit."""
 ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS, SERVERS)
 """Roles of those who keep the metadata: brokers, or controllers of their own."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 
-ROLES = (*_OF_SIZE, SERVERS, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
+ROLES = (*_OF_SIZE, SERVERS, KEEPER, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
 
 
 def parse_target(expression: str, roster: Roster) -> Target:
@@ -143,9 +145,9 @@ def resolve_target(
         return (target.word,)
     if target.word in _OF_SIZE:
         return _drawn(sorted(nodes), _OF_SIZE[target.word](len(nodes)), rng)
-    if target.word in {"quorum-voter", QUORUM_VOTERS, SERVERS}:
-        among = roster.everybody if target.word == SERVERS else roster.voters
-        return _drawn(sorted(among), 1 if target.word == "quorum-voter" else len(among), rng)
+    if target.word in (among := _listed(roster)):
+        listed = among[target.word]
+        return _drawn(sorted(listed), 1 if target.word == "quorum-voter" else len(listed), rng)
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:
@@ -153,6 +155,16 @@ def resolve_target(
     if target.word in _OF_QUORUM:
         return _of_quorum(target.word, view.controller, nodes, rng)
     return _in_partition(target, view, nodes, rng)
+
+
+def _listed(roster: Roster) -> Mapping[str, tuple[str, ...]]:
+    """Return the roles that are known beforehand, and who has them."""
+    return {
+        SERVERS: roster.everybody,
+        KEEPER: roster.outside,
+        QUORUM_VOTERS: roster.voters,
+        "quorum-voter": roster.voters,
+    }
 
 
 def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[TopicPartition]:
@@ -184,6 +196,11 @@ def _check_word(word: str, roster: Roster) -> None:
         )
     if word in _OF_SIZE and not _OF_SIZE[word](len(nodes)):
         raise PlanError(f"target {word!r}: no node is a {word} of {len(nodes)}; use one")
+    if word == KEEPER and not roster.outside:
+        raise PlanError(
+            f"target {word!r}: a quorum of Kafka's own keeps the metadata of this plan; use"
+            " controller"
+        )
     if word.startswith("quorum-") and not roster.voters:
         raise PlanError(
             f"target {word!r}: ZooKeeper keeps the metadata of this plan, not a quorum of Kafka's"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
 from nemesis.targets import (
+    KEEPER,
     OF_FOLLOWERS,
     ON_CONTROLLERS,
     QUORUM_VOTERS,
@@ -51,21 +52,7 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
         )
     if target.word in OF_FOLLOWERS and plan.replication == 1:
         yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
-    for role, (who, nodes) in _alls(roster).items():
-        if role in kind.only and _nodes_of(target, roster) != {*nodes}:
-            yield (
-                f"has the target {fault.target!r}, and is about all {who} ({', '.join(nodes)});"
-                f" use {role}"
-            )
-    if kind.only and target.word not in {*kind.only, *roster.everybody}:
-        yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
-    apart = set(roster.voters) - set(roster.nodes)
-    if not kind.on_controllers and apart and target.word in {*apart, *ON_CONTROLLERS}:
-        yield (
-            f"has the target {fault.target!r}, which is one of the controllers"
-            f" ({', '.join(sorted(apart))}), and works on brokers only ({roster.nodes[0]} to"
-            f" {roster.nodes[-1]}); for controllers there are {', '.join(_for_controllers())}"
-        )
+    yield from _reasons_of_target(fault, target, roster)
     if kind.spares and target.word in {"all", SERVERS}:
         yield (
             f"has the target {target.word!r}, and nobody would be left for it to cut off; use"
@@ -78,11 +65,35 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
         )
 
 
+def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> Iterator[str]:
+    """Yield why a kind does not hit a target."""
+    kind = kind_named(fault.kind)
+    for role, (who, nodes) in _alls(roster).items():
+        if role in kind.only and _nodes_of(target, roster) != {*nodes}:
+            yield (
+                f"has the target {fault.target!r}, and is about all {who} ({', '.join(nodes)});"
+                f" use {role}"
+            )
+    if target.word == KEEPER and KEEPER not in kind.only:
+        ours = ", ".join(name for name, each in KINDS.items() if KEEPER in each.only)
+        yield f"has the target {target.word!r}, which only {ours} hit; use one of these"
+    if kind.only and target.word not in {*kind.only, *roster.everybody}:
+        yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
+    apart = set(roster.voters) - set(roster.nodes)
+    if not kind.on_controllers and apart and target.word in {*apart, *ON_CONTROLLERS}:
+        yield (
+            f"has the target {fault.target!r}, which is one of the controllers"
+            f" ({', '.join(sorted(apart))}), and works on brokers only ({roster.nodes[0]} to"
+            f" {roster.nodes[-1]}); for controllers there are {', '.join(_for_controllers())}"
+        )
+
+
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
     """Return the roles of which none may be left out: how they are called, and who they are."""
     return {
         QUORUM_VOTERS: ("who vote", roster.voters),
         SERVERS: ("servers", roster.everybody),
+        KEEPER: ("of ZooKeeper", roster.outside),
     }
 
 
@@ -94,4 +105,5 @@ def _nodes_of(target: Target, roster: Roster) -> set[str]:
 
 
 def _for_controllers() -> list[str]:
-    return [name for name, kind in KINDS.items() if kind.on_controllers and kind.takes]
+    taking = [name for name, kind in KINDS.items() if kind.on_controllers and kind.takes]
+    return [name for name in taking if KEEPER not in KINDS[name].only]

@@ -296,10 +296,9 @@ _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,
-    "outage": _processes,
 }  # fmt: skip
 WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
-    **{name: _OF_FAMILIES[kind.family] for name, kind in KINDS.items()},
+    **{name: _OF_FAMILIES.get(kind.family, _processes) for name, kind in KINDS.items()},
     "slow-disk": _flush_s,
     "controller-failover": _controller,
     "disputed-election": _processes,

@@ -1,0 +1,112 @@
+"""The fault `kill-twice`, on a cluster in memory, and how it is proven elsewhere."""
+
+from random import Random
+
+import pytest
+
+from cluster.protocol import ClusterError
+from nemesis import kill_twice
+from nemesis.kill_twice import MOST_STRIKES, KillTwice
+from nemesis.protocol import Aim, Patience
+from nemesis.undo import Restart
+from tests.nemesis.conftest import World
+from tests.nemesis.proofs import Proof
+from tests.nemesis.simulated_room import Story
+
+SOON = Patience(limit_s=0.1)
+PROOF_OF = [
+    (
+        "kill-twice",
+        Proof(
+            witness="voters",
+            shows=lambda before, looks: (
+                sum(len(each["brokers"]) for each in before.values()) == 3
+                and sorted(len(each["brokers"]) for each in looks[-1].values()) == [0, 1, 1]
+            ),
+            gone=lambda before, after: (
+                [len(each["brokers"]) for each in after.values()] == [1, 1, 1]
+                and sum(after[node]["brokers"] != before[node]["brokers"] for node in before) == 1
+            ),
+        ),
+    )
+]
+
+
+def _is_gone_after_another_life(story: Story) -> bool:
+    (node,) = story.row.targets
+    lives = int(story.before[node].split()[0])
+    others = all(
+        look[each] == was
+        for look in story.looks
+        for each, was in story.before.items()
+        if each != node
+    )
+    return others and all(
+        look[node].endswith("gone") and int(look[node].split()[0]) > lives for look in story.looks
+    )
+
+
+SHOWS_OF = [("kill-twice", _is_gone_after_another_life)]
+
+
+@pytest.fixture(autouse=True)
+def _early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kill_twice, "LATEST_S", 0.1)
+
+
+def _fault(world: World) -> KillTwice:
+    return KillTwice(Aim(fault_id=1, targets=("n2",), rng=Random(0), stop=world.stop), world.site())
+
+
+def test_the_second_life_ends_before_it_registers(world: World) -> None:
+    fault = _fault(world)
+    assert fault.undo() == (Restart(node="n2"),)
+    before = world.cluster.processes["n2"]
+    world.cluster.asleep.add("n2")
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert world.cluster.calls == ["kill n2", "start n2", "kill n2"]
+    assert [each.pid for each in effect.processes] == [before.pid]
+    (again,) = effect.again
+    assert (again.node, again.pid, again.back) == ("n2", world.cluster.processes["n2"].pid, False)
+    assert 0.05 <= again.lived_s < 5
+    fault.heal()
+    assert fault.confirm_healed(SOON) is None
+    world.cluster.asleep.clear()
+    assert fault.confirm_healed(SOON) is not None
+
+
+def test_a_broker_that_is_always_back_before_it_is_struck_is_no_effect(world: World) -> None:
+    fault = _fault(world)
+    fault.inject()
+    assert fault.confirm(SOON) is None
+    assert world.cluster.calls == ["kill n2", *["start n2", "kill n2"] * MOST_STRIKES]
+    fault.heal()
+    assert fault.confirm_healed(SOON) is not None
+
+
+def test_one_that_survives_the_second_strike_is_no_effect(world: World) -> None:
+    fault = _fault(world)
+    world.cluster.asleep.add("n2")
+    fault.inject()
+    world.cluster.states[world.cluster.processes["n2"]] = "S"
+    assert fault.confirm(SOON) is None
+
+
+def test_one_that_does_not_start_or_ends_by_itself_is_told(world: World) -> None:
+    fault = _fault(world)
+    world.refuse("start n2", "the machine is on fire")
+    with pytest.raises(ClusterError, match="on fire"):
+        fault.inject()
+    fault.heal()
+    assert fault.confirm_healed(Patience(limit_s=10)) is not None
+
+
+def test_the_end_of_the_main_phase_keeps_it_from_a_second_strike(world: World) -> None:
+    fault = _fault(world)
+    world.cluster.asleep.add("n2")
+    world.stop.set()
+    with pytest.raises(ClusterError, match="before the second strike"):
+        fault.inject()
+    assert world.cluster.calls == ["kill n2", "start n2"]
