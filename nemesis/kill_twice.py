@@ -19,7 +19,7 @@ from results.record.clock import pause_until, stopwatch_s
 
 LATEST_S = 3.0
 """A broker of real Kafka takes as long to start, at least."""
-MOST_STRIKES = 5
+MOST_STRIKES = 8
 LOOK_S = 0.05
 
 
@@ -58,7 +58,7 @@ class KillTwice:
                 self._again.append(struck)
                 if not struck.back:
                     break
-                after_s = struck.lived_s * self._aim.rng.uniform(0.1, 0.9)
+                after_s = struck.lived_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> KillEffect | None:
         """See that all lives are gone, and that the last of each broker was never registered."""
@@ -80,8 +80,8 @@ class KillTwice:
 
     def _strike(self, node: str, after_s: float) -> StruckAgain:
         """Start a broker, and kill it when its time has come, or as soon as it is back."""
-        site, begun_s = self._site, stopwatch_s()
-        process, back = site.cluster.start_node(node), False
+        site, back = self._site, False
+        process = site.cluster.start_node(node)
         begun_s = stopwatch_s()
         while not back and (left_s := begun_s + after_s - stopwatch_s()) > 0:
             if pause_until(stopwatch_s() + min(LOOK_S, left_s), self._aim.stop):
