@@ -51,8 +51,8 @@ _SHUTTING_OUT = (
     "bridge", "flapping",
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
-_OF_KEEPER = "keeper"
-"""The family of those that do so by taking ZooKeeper."""
+_OF_KEEPER = ("keeper", "keeper-links")
+"""The families of those that do so by taking ZooKeeper."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _CRASHES = frozenset(
@@ -180,7 +180,7 @@ def _shut_out(group: Group, end: End) -> bool:
     did = deeds(faults)
     starting = np.flatnonzero(mine & np.isin(did, _STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
-    away = [json_object(spec).get("family") == _OF_KEEPER for spec in texts(faults, "spec")]
+    away = [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
     others = np.flatnonzero(long & (np.isin(did, _SHUTTING_OUT) | np.array(away, dtype=np.bool_)))
     return any((others != each).any() for each in starting)
 

@@ -234,10 +234,11 @@ def _keeper(
     *needs: Ability,
     settle_s: float,
     starts: int = 0,
+    family: str = KEEPER,
     aspect: Aspect = Aspect.PROCESS,
 ) -> Kind:
     return Kind(
-        family=KEEPER,
+        family=family,
         make=make,
         settle_s=settle_s,
         starts=starts,
@@ -377,7 +378,15 @@ KINDS: dict[str, Kind] = {
     ),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=7, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=4),
-    "keeper-cut": _keeper(keeper_cut, Ability.CUT, Ability.APART, settle_s=4, aspect=Aspect.LINKS),
+    # Apart from the others, which need no links.
+    "keeper-cut": _keeper(
+        keeper_cut,
+        Ability.CUT,
+        Ability.APART,
+        settle_s=4,
+        family="keeper-links",
+        aspect=Aspect.LINKS,
+    ),
 }
 
 

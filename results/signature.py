@@ -27,7 +27,7 @@ CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
 """Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
 its story."""
 
-USUAL_KINDS = frozenset(NEMESIS_KINDS) - {"keeper"}
+USUAL_KINDS = frozenset(NEMESIS_KINDS) - {"keeper", "keeper-links"}
 """Those that need no ZooKeeper: a plan that has them has them all, for people."""
 _REASON_CHARACTERS = 90
 

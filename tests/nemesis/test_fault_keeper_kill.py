@@ -17,7 +17,7 @@ from results.record.plan_parts import PlannedFault
 from tests.nemesis.conftest import FakeCluster, FakeHostsWithoutCuts
 from tests.nemesis.proofs import Proof
 
-KEPT = Plan(system="kafka:3.9.1:zookeeper", nemesis=(KEEPER,), time_limit_s=300)
+KEPT = Plan(system="kafka:3.9.1:zookeeper", nemesis=(KEEPER, "keeper-links"), time_limit_s=300)
 SOON = Patience(limit_s=0.1)
 PROOF_OF = [
     (
@@ -104,7 +104,7 @@ def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all
     assert unsupported(KEPT, abilities=able) == []
     everything = plan_from({"nemesis": "all", "time_limit_s": 3000})
     assert deal_schedule(everything, abilities=able).dropped == (
-        f"faults of keeper are left out: {why} (of Kafka up to 3.9 it may)",
+        f"faults of keeper and keeper-links are left out: {why} (of Kafka up to 3.9 it may)",
     )
     kept = everything.model_copy(update={"system": KEPT.system})
     assert deal_schedule(kept, abilities=able).dropped == ()
