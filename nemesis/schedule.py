@@ -149,7 +149,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
     """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
-    kinds = kinds_of(family, abilities)
+    kinds, unsuited = kinds_of(family, abilities), unless_of(family)
+    if unsuited and not any(
+        KINDS[kind].suits(plan) for kind in kinds_of(family, frozenset(Ability))
+    ):
+        return unsuited
     if not kinds:
         return ""
     least = min(KINDS[kind].least_nodes for kind in kinds)
@@ -160,7 +164,7 @@ def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
             f"a main phase of {plan.time_limit_s:g} s has no room for them; use a longer"
             " --time-limit"
         )
-    return unless_of(family) or "they need more nodes, or more replicas"
+    return "they need more nodes, or more replicas"
 
 
 def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Ability, str]) -> str:

@@ -314,8 +314,8 @@ def test_families_that_are_left_out_for_one_reason_share_a_sentence_that_names_i
         "faults of partition, splits and clients are left out: there is no nft",
         "faults of network are left out: /dev/net/tun is root's",
         (
-            "faults of keeper and keeper-links are left out: ZooKeeper does not keep the metadata of"
-            " this system (of Kafka up to 3.9 it may)"
+            "faults of keeper and keeper-links are left out: ZooKeeper does not keep the metadata"
+            " of this system (of Kafka up to 3.9 it may)"
         ),
     )
 
