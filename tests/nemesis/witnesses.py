@@ -342,7 +342,7 @@ def seen_zookeeper(folder: Path, address: str, networks: Mapping[str, int | None
         address: Where it listens, `host:port`.
         networks: By name a process in whose network is asked; None: in ours.
     """
-    servers = {}
+    servers: dict[str, str] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if str(folder / "zoo.cfg").encode() in (entry / "cmdline").read_bytes().split(b"\0"):
