@@ -56,10 +56,11 @@ from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES
-from results.record.milestones import Milestone
+from results.record.milestones import DRAINED, Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.seal import seal
+from results.record.shares import has_shares
 from results.record.stream import STREAM_SUFFIX, stream_parts
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
@@ -74,10 +75,11 @@ _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 
 
-_INGEST = 2
+_INGEST = 3
 """The version of ingest, in its notes; records without one are of version 0. It grows when the same
 files give other tables than before: 1 since the quorum's log is read, and since assignments tell
-what they leave out; 2 since the groups' log is read."""
+what they leave out; 2 since the groups' log is read; 3 since ops count what acknowledgements of a
+share group were confirmed."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
@@ -180,7 +182,10 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
         *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
         *(("transforms", writer) for writer in writers
           if plan.workload == "pipeline" and "main" in reached),
+        *(("shared", writer) for writer in writers if has_shares(plan) and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
+        *((table, "drain") for table in (*_OPS_STREAMS, "shared")
+          if has_shares(plan) and DRAINED in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]
     return [
