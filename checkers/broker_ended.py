@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import deeds
-from checkers.columns import Mask, equal, ints, texts
-from checkers.disk_losses import json_object, was_begun
+from checkers.changes import deeds, takes_keeper
+from checkers.columns import Mask, equal, ints
+from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -51,8 +51,6 @@ _SHUTTING_OUT = (
     "bridge", "flapping",
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
-_OF_KEEPER = ("keeper", "keeper-links")
-"""The families of those that do so by taking ZooKeeper."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _CRASHES = frozenset(
@@ -180,8 +178,8 @@ def _shut_out(group: Group, end: End) -> bool:
     did = deeds(faults)
     starting = np.flatnonzero(mine & np.isin(did, _STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
-    away = [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
-    others = np.flatnonzero(long & (np.isin(did, _SHUTTING_OUT) | np.array(away, dtype=np.bool_)))
+    away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
+    others = np.flatnonzero(long & away)
     return any((others != each).any() for each in starting)
 
 

@@ -22,15 +22,28 @@ _FOUND_LATE_NS = 5_000_000_000
 
 
 _ENDS = frozenset({"kill", "stop", "pause"})
+_OF_KEEPER = frozenset({"keeper", "keeper-links"})
+"""The families of faults that take ZooKeeper."""
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return what each fault did: its kind, or `kill`, `stop` or `pause` if that was measured."""
+    """Return what each fault did to servers: its kind, or `kill`, `stop` or `pause` if measured.
+
+    A fault that kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take
+    over from one.
+    """
     did = (json_object(effect).get("kind") for effect in texts(faults, "effect"))
     return [
-        str(deed) if deed in _ENDS else kind
-        for kind, deed in zip(texts(faults, "kind"), did, strict=True)
+        str(deed) if deed in _ENDS and not of_keeper else kind
+        for kind, deed, of_keeper in zip(
+            texts(faults, "kind"), did, takes_keeper(faults), strict=True
+        )
     ]
+
+
+def takes_keeper(faults: pa.Table) -> list[bool]:
+    """Return which faults take ZooKeeper, by their family."""
+    return [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
 
 
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:

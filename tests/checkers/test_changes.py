@@ -52,12 +52,16 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
          "effect": '{"kind": "pause"}'},
         {"fault_id": 6, "kind": "any", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7,
          "effect": '{"kind": "cut"}'},
+        {"fault_id": 7, "kind": "of-zookeeper", "targets": ["zk"], "requested_ns": 5,
+         "healed_ns": 7, "effect": '{"kind": "kill"}', "spec": '{"family": "keeper"}'},
     ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
         Disturbance(kind="pause", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
+        # No broker is gone, so that nobody is expected to take over from one.
+        Disturbance(kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"})),
     )
 
 
