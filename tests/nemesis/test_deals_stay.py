@@ -16,10 +16,13 @@ from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from nemesis.scheduled import ScheduledFault
+from nemesis.targets import KEEPER
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 
 REAL = frozenset(Ability) - {Ability.SLOW_DISK}
 CLUSTERS = ((3, "kafka:4.3.1"), (5, "kafka:4.3.1"), (3, "kafka:4.3.1:controllers"))
+KEPT = ((3, "kafka:3.9.1:zookeeper"), (5, "kafka:3.9.1:zookeeper"))
+OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
@@ -58,10 +61,12 @@ def schedules(*families: str, time_limits_s: Iterable[float]) -> Iterator[list[S
     named = {"nemesis": families} if families else {}
     for time_limit_s in time_limits_s:
         for seed in range(5):
-            for nodes, system in CLUSTERS:
+            for nodes, system in KEPT if {*families} <= OF_KEEPER and families else CLUSTERS:
                 of_run = {"seed": seed, "time_limit_s": time_limit_s, "hosts": "namespace"}
                 plan = Plan.model_validate({"nodes": nodes, "system": system, **of_run, **named})
-                yield [*deal_schedule(plan, abilities=REAL).faults]
+                faults = [*deal_schedule(plan, abilities=REAL).faults]
+                assert faults, plan
+                yield faults
 
 
 def digest(dealt: object) -> str:

@@ -97,6 +97,24 @@ def test_what_takes_records_is_dealt_alone_with_a_while_before_and_after(
                 assert other.at_s >= settled_s + hidden_s(plan) - 0.01, (seed, one, other)
 
 
+@pytest.mark.parametrize("time_limit_s", [120, 300])
+def test_in_virtual_time_nothing_is_dealt_that_would_wait_for_what_takes_records(
+    time_limit_s: int,
+) -> None:
+    dealt = set()
+    for seed in range(20):
+        keys = {"seed": seed, "nemesis": "all", "hosts": SIMULATED, "time_limit_s": time_limit_s}
+        plan = plan_from(keys)
+        faults = deal_schedule(plan, abilities=built_for(SIMULATED)).faults
+        alone = [fault for fault in faults if KINDS[fault.kind].when_whole]
+        dealt |= {fault.kind for fault in alone}
+        for one, other in combinations(faults, 2):
+            if one in alone or other in alone:
+                settled_s = one.at_s + one.hold_s + KINDS[one.kind].settles_s(SIMULATED)
+                assert other.at_s >= settled_s + hidden_s(plan) - 0.01, (seed, one, other)
+    assert dealt >= {"power-loss", "wipe", "bit-flip"}
+
+
 @given(PLANS)
 def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None:
     count = len(plan.nemesis)
