@@ -376,8 +376,8 @@ KINDS: dict[str, Kind] = {
         family="double",
         needs=frozenset({Ability.KILL, Ability.APART}),
     ),
-    "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=7, starts=1),
-    "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=4),
+    "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
+    "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
     # Apart from the others, which need no links.
     "keeper-cut": _keeper(
         keeper_cut,

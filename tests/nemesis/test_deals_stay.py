@@ -41,8 +41,8 @@ DEALT = {
     ("clock",): "23ab1b4762bf65c1",
     ("topics",): "10a4ce89f8b5cf9b",
     ("outage",): "3320bef95298b175",
-    ("keeper",): "61075316940f2cb1",
-    ("keeper-links",): "61075316940f2cb1",
+    ("keeper",): "a5dff261f96dfff8",
+    ("keeper-links",): "21df787c1da97cad",
     ("double",): "1a8fd1eba99f9d50",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
 }

@@ -1,10 +1,12 @@
 """The fault `keeper-kill`, on a cluster in memory, and how it is proven elsewhere."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from cluster.protocol import Ability, ClusterError
+from cluster.protocol import Ability, ClusterError, ClusterView
+from nemesis import brokers
 from nemesis.brokers import broker_runs
 from nemesis.keeper_kill import keeper_kill
 from nemesis.protocol import Aim, Patience, Site
@@ -51,6 +53,15 @@ class WithZooKeeper(FakeCluster):
     def is_back(self, node: str) -> bool:
         return self.states.get(self.processes[node]) == "S" and node not in self.asleep
 
+    def view(self) -> ClusterView | None:
+        view = super().view() if self.states.get(self.processes["zk"]) == "S" else None
+        return view and replace(view, asked="zk")
+
+
+@pytest.fixture
+def short_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "KEPT_WORD_S", 0.4)
+
 
 def _site() -> tuple[Site, WithZooKeeper]:
     cluster = WithZooKeeper(["n1", "n2", "n3"])
@@ -58,6 +69,7 @@ def _site() -> tuple[Site, WithZooKeeper]:
     return site, cluster
 
 
+@pytest.mark.usefixtures("short_sessions")
 def test_it_is_gone_and_comes_back_and_no_broker_is_touched() -> None:
     site, cluster = _site()
     fault = keeper_kill(Aim(fault_id=1, targets=("zk",), rng=Random(0)), site)
@@ -72,8 +84,21 @@ def test_it_is_gone_and_comes_back_and_no_broker_is_touched() -> None:
     cluster.asleep.add("zk")
     assert fault.confirm_healed(SOON) is None
     cluster.asleep.clear()
-    assert fault.confirm_healed(SOON) is not None
+    assert fault.confirm_healed(Patience(limit_s=10)) is not None
     assert cluster.calls == ["kill zk", "start zk", "start zk"]
+
+
+@pytest.mark.usefixtures("short_sessions")
+def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() -> None:
+    site, cluster = _site()
+    fault = keeper_kill(Aim(fault_id=1, targets=("zk",), rng=Random(0)), site)
+    fault.inject()
+    fault.heal()
+    assert fault.confirm_healed(SOON) is None, "all are registered, by sessions from before"
+    cluster.asleep.add("zk")  # Somebody's session ends.
+    assert fault.confirm_healed(Patience(limit_s=0.6)) is None
+    cluster.asleep.clear()
+    assert fault.confirm_healed(SOON) is not None
 
 
 def test_one_that_survives_is_no_effect() -> None:
