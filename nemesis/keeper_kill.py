@@ -21,7 +21,7 @@ SAYS = {
         does="ZooKeeper is gone without a word; brokers go on with what they know",
         injected="SIGKILL to its process group",
         proven="the process is gone from `/proc`",
-        undone="a start; it serves, and after a session's time has a controller and all brokers that"
-        " run",
+        undone="a start; it serves, and after a session's time has a controller and all brokers"
+        " that run",
     ),
 }

@@ -20,7 +20,7 @@ SAYS = {
         does="ZooKeeper stands still; sessions run out when it goes on",
         injected="SIGSTOP",
         proven="`/proc` state T",
-        undone="SIGCONT; it serves, and after a session's time has a controller and all brokers that"
-        " run",
+        undone="SIGCONT; it serves, and after a session's time has a controller and all brokers"
+        " that run",
     ),
 }

@@ -80,23 +80,36 @@ class KillTwice:
 
     def _strike(self, node: str, after_s: float) -> StruckAgain:
         """Start a broker, and kill it when its time has come, or as soon as it is back."""
-        site, back = self._site, False
+        site, back, missed = self._site, False, False
         process = site.cluster.start_node(node)
         begun_s = stopwatch_s()
         while not back and (left_s := begun_s + after_s - stopwatch_s()) > 0:
             if pause_until(stopwatch_s() + min(LOOK_S, left_s), self._aim.stop):
                 raise ClusterError("the main phase ended before the second strike")
+            missed = missed or self._is_listed(node) is False
             back = is_registered(site, node)
         if site.state_of(process) in GONE:
             raise ClusterError(f"the broker of {node} ended before the second strike")
         self._kill.strike(node)
+        lived_s = stopwatch_s() - begun_s
         return StruckAgain(
             node=node,
             pid=process.pid,
             start_ticks=process.start_ticks,
-            lived_s=stopwatch_s() - begun_s,
-            back=back,
+            lived_s=lived_s,
+            # A registration that it had not heard of yet outlives it, as does that of an
+            # earlier life, which others had not missed.
+            back=back or (missed and self._is_listed(node) is True),
         )
+
+    def _is_listed(self, node: str) -> bool | None:
+        """Return whether others list a broker, which outlives it until its session ends.
+
+        Returns:
+            None: nobody answers.
+        """
+        view = self._site.cluster.view()
+        return None if view is None else node in view.registered
 
 
 SAYS = {

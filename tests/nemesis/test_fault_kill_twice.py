@@ -1,15 +1,16 @@
 """The fault `kill-twice`, on a cluster in memory, and how it is proven elsewhere."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from cluster.protocol import ClusterError
+from cluster.protocol import ClusterError, ClusterView, ProcessId
 from nemesis import kill_twice
 from nemesis.kill_twice import MOST_STRIKES, KillTwice
 from nemesis.protocol import Aim, Patience
 from nemesis.undo import Restart
-from tests.nemesis.conftest import World
+from tests.nemesis.conftest import FakeCluster, World
 from tests.nemesis.proofs import Proof
 from tests.nemesis.simulated_room import Story
 
@@ -86,6 +87,33 @@ def test_a_broker_that_is_always_back_before_it_is_struck_is_no_effect(world: Wo
     assert fault.confirm_healed(SOON) is not None
 
 
+class Remembered(FakeCluster):
+    """Others list `n2` from one of its ends on, and it has never heard of that."""
+
+    listed_from = 0
+
+    def is_back(self, node: str) -> bool:
+        return node != "n2"
+
+    def view(self) -> ClusterView | None:
+        view = super().view()
+        listed = self.calls.count("kill n2") >= self.listed_from
+        return view and replace(view, registered=frozenset({"n1", "n3", *["n2"] * listed}))
+
+
+@pytest.mark.parametrize(("listed_from", "back"), [(2, [True, False]), (1, [False])])
+def test_one_that_others_list_anew_when_it_is_struck_had_registered(
+    world: World, listed_from: int, back: list[bool]
+) -> None:
+    world.cluster = cluster = Remembered(["n1", "n2", "n3"])
+    cluster.listed_from = listed_from  # 1: they have not missed it yet.
+    fault = _fault(world)
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert [each.back for each in effect.again] == back
+
+
 def test_one_that_survives_the_second_strike_is_no_effect(world: World) -> None:
     fault = _fault(world)
     world.cluster.asleep.add("n2")
@@ -94,7 +122,26 @@ def test_one_that_survives_the_second_strike_is_no_effect(world: World) -> None:
     assert fault.confirm(SOON) is None
 
 
-def test_one_that_does_not_start_or_ends_by_itself_is_told(world: World) -> None:
+def test_one_that_ends_by_itself_before_the_second_strike_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = world.cluster.start_node
+
+    def start_and_end(node: str) -> ProcessId:
+        process = start(node)
+        del world.cluster.states[process]
+        return process
+
+    fault = _fault(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.cluster, "start_node", start_and_end)
+        with pytest.raises(ClusterError, match="n2 ended before the second strike"):
+            fault.inject()
+    fault.heal()
+    assert fault.confirm_healed(Patience(limit_s=10)) is not None
+
+
+def test_one_that_does_not_start_is_told(world: World) -> None:
     fault = _fault(world)
     world.refuse("start n2", "the machine is on fire")
     with pytest.raises(ClusterError, match="on fire"):
