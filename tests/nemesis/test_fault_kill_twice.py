@@ -1,5 +1,6 @@
 """The fault `kill-twice`, on a cluster in memory, and how it is proven elsewhere."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -11,19 +12,28 @@ from nemesis.kill_twice import MOST_STRIKES, KillTwice
 from nemesis.protocol import Aim, Patience
 from nemesis.undo import Restart
 from tests.nemesis.conftest import FakeCluster, World
-from tests.nemesis.proofs import Proof
+from tests.nemesis.proofs import Proof, Seen
 from tests.nemesis.simulated_room import Story
 
 SOON = Patience(limit_s=0.1)
+
+
+def _ended_two_lives(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether one node has no server, and had another one than before meanwhile."""
+    gone = [node for node, each in looks[-1].items() if not each["brokers"]]
+    ran = [{*before[node]["brokers"]} for node in gone]
+    since = [{pid for look in looks for pid in look[node]["brokers"]} for node in gone]
+    all_ran = all(len(each["brokers"]) == 1 for each in before.values())
+    return all_ran and len(gone) == 1 and not since[0] <= ran[0]
+
+
 PROOF_OF = [
     (
         "kill-twice",
         Proof(
             witness="voters",
-            shows=lambda before, looks: (
-                sum(len(each["brokers"]) for each in before.values()) == 3
-                and sorted(len(each["brokers"]) for each in looks[-1].values()) == [0, 1, 1]
-            ),
+            from_start=True,
+            shows=_ended_two_lives,
             gone=lambda before, after: (
                 [len(each["brokers"]) for each in after.values()] == [1, 1, 1]
                 and sum(after[node]["brokers"] != before[node]["brokers"] for node in before) == 1
