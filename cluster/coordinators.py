@@ -9,6 +9,7 @@ from cluster.protocol import CoordinatorKind
 KEPT_IN = {
     CoordinatorKind.GROUP: "__consumer_offsets",
     CoordinatorKind.TRANSACTION: "__transaction_state",
+    CoordinatorKind.SHARE: "__share_group_state",
 }
 """The topic of each kind; the leader of a partition of it coordinates what the partition keeps."""
 _POWERS = [1]
@@ -37,8 +38,11 @@ def kept_in(
 ) -> tuple[str, int] | None:
     """Return the partition of an internal topic that keeps a group, or a transactional id.
 
+    The state of a share group is spread over the partitions of its topic, by the ids of the topics
+    that it reads, which nobody knows beforehand: of these partitions one, always the same.
+
     Args:
-        kind: Which of the two.
+        kind: Which of them.
         key: Its name.
         known: The partitions of the cluster.
 

@@ -8,7 +8,13 @@ from enum import StrEnum
 from random import Random
 
 from cluster.coordinators import kept_in
-from cluster.protocol import Ability, CanFindCoordinators, ClusterError, ClusterView
+from cluster.protocol import (
+    Ability,
+    CanFindCoordinators,
+    ClusterError,
+    ClusterView,
+    CoordinatorKind,
+)
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
@@ -400,6 +406,10 @@ class Life:
 
     def _coordinator(self, of: Coordinated) -> str | None:
         cluster = self._site.cluster
+        if of.kind is CoordinatorKind.SHARE:
+            view = cluster.view()
+            place = kept_in(of.kind, of.key, view.partitions if view else ())
+            return view.partitions[place].leader if view and place in view.partitions else None
         if not isinstance(cluster, CanFindCoordinators):
             raise NoTargetError("this cluster does not tell who coordinates what")
         return cluster.coordinator(of.kind, of.key)

@@ -227,10 +227,17 @@ def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coor
     return roster.coordinated
 
 
+_COORDINATED = {
+    CoordinatorKind.GROUP: "group",
+    CoordinatorKind.TRANSACTION: "transactional id",
+    CoordinatorKind.SHARE: "state of the share group",
+}
+
+
 def _coordinator(of: Coordinated, find: Find) -> tuple[str, ...]:
     node = find(of)
     if node is None:
-        what = "group" if of.kind is CoordinatorKind.GROUP else "transactional id"
+        what = _COORDINATED[of.kind]
         raise NoTargetError(f"nobody is known as the coordinator of the {what} {of.key} now")
     return (node,)
 

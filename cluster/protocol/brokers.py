@@ -150,6 +150,8 @@ class CoordinatorKind(StrEnum):
 
     GROUP = "group"
     TRANSACTION = "transaction"
+    SHARE = "share"
+    """What members of a share group were delivered (KIP-932)."""
 
 
 @runtime_checkable
