@@ -29,15 +29,18 @@ _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 def deeds(faults: pa.Table) -> list[str]:
     """Return what each fault did to servers: its kind, or `kill`, `stop` or `pause` if measured.
 
-    A fault that kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take
-    over from one.
+    One that was begun and not seen to work may have done what its name begins with. A fault that
+    kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
     """
-    did = (json_object(effect).get("kind") for effect in texts(faults, "effect"))
+    did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
+    kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
+    meant = [
+        deed if deed in _ENDS else kind.partition("-")[0]
+        for kind, deed in zip(kinds, did, strict=True)
+    ]
     return [
-        str(deed) if deed in _ENDS and not of_keeper else kind
-        for kind, deed, of_keeper in zip(
-            texts(faults, "kind"), did, takes_keeper(faults), strict=True
-        )
+        str(deed) if deed in _ENDS and not apart else kind
+        for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
     ]
 
 

@@ -54,6 +54,8 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
          "effect": '{"kind": "cut"}'},
         {"fault_id": 7, "kind": "of-zookeeper", "targets": ["zk"], "requested_ns": 5,
          "healed_ns": 7, "effect": '{"kind": "kill"}', "spec": '{"family": "keeper"}'},
+        {"fault_id": 8, "kind": "pause-some", "targets": ["n1"], "requested_ns": 5,
+         "effect": '{"without_effect": "one went on"}', "spec": '{"begun": true}'},
     ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
@@ -62,6 +64,8 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
         Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         # No broker is gone, so that nobody is expected to take over from one.
         Disturbance(kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"})),
+        # Others may have stood still.
+        Disturbance(kind="pause", begun_ns=5, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
     )
 
 

@@ -60,7 +60,7 @@ class WithZooKeeper(FakeCluster):
 
 @pytest.fixture
 def short_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "KEPT_WORD_S", 0.4)
+    monkeypatch.setattr(brokers, "KEPT_WORD_S", 1.0)
 
 
 def _site() -> tuple[Site, WithZooKeeper]:
@@ -96,7 +96,7 @@ def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() ->
     fault.heal()
     assert fault.confirm_healed(SOON) is None, "all are registered, by sessions from before"
     cluster.asleep.add("zk")  # Somebody's session ends.
-    assert fault.confirm_healed(Patience(limit_s=0.6)) is None
+    assert fault.confirm_healed(Patience(limit_s=1.2)) is None
     cluster.asleep.clear()
     assert fault.confirm_healed(SOON) is not None
 
