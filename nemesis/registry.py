@@ -372,7 +372,7 @@ KINDS: dict[str, Kind] = {
     "kill-all": _outage(kill_all, Ability.KILL, settle_s=14, starts=2),
     "pause-all": _outage(pause_all, Ability.PAUSE, settle_s=3),
     "kill-twice": replace(
-        _process(KillTwice, Ability.KILL, settle_s=16, starts=3),
+        _process(KillTwice, Ability.KILL, settle_s=16, starts=2),
         family="double",
         needs=frozenset({Ability.KILL, Ability.APART}),
     ),
