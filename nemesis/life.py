@@ -407,9 +407,10 @@ class Life:
     def _coordinator(self, of: Coordinated) -> str | None:
         cluster = self._site.cluster
         if of.kind is CoordinatorKind.SHARE:
-            view = cluster.view()
-            place = kept_in(of.kind, of.key, view.partitions if view else ())
-            return view.partitions[place].leader if view and place in view.partitions else None
+            states = view.partitions if (view := cluster.view()) else {}
+            place = kept_in(of.kind, of.key, states)
+            state = None if place is None else states.get(place)
+            return None if state is None else state.leader
         if not isinstance(cluster, CanFindCoordinators):
             raise NoTargetError("this cluster does not tell who coordinates what")
         return cluster.coordinator(of.kind, of.key)
