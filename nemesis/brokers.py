@@ -141,7 +141,9 @@ class HitBrokers:
         elif view is None or not view.registered.issuperset(self._targets):
             return None
         if view is None:
-            return self._targets[0]  # A controller that answers, and no broker does.
+            # A controller that answers, and no broker does. Brokers and ZooKeeper have a view.
+            told_of = {*cluster.nodes, cluster.keeper if isinstance(cluster, HasKeeper) else None}
+            return self._targets[0] if told_of.isdisjoint(self._targets) else None
         return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:

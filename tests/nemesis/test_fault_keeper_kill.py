@@ -9,6 +9,7 @@ from cluster.protocol import Ability, ClusterError, ClusterView
 from nemesis import brokers
 from nemesis.brokers import broker_runs
 from nemesis.keeper_kill import keeper_kill
+from nemesis.pause_all import pause_all
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.schedule import deal_schedule, unsupported
 from nemesis.sweep import sweep
@@ -99,6 +100,19 @@ def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() ->
     assert fault.confirm_healed(Patience(limit_s=1.2)) is None
     cluster.asleep.clear()
     assert fault.confirm_healed(SOON) is not None
+
+
+@pytest.mark.usefixtures("short_sessions")
+def test_nobody_is_back_on_the_word_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, cluster = _site()
+    for make, targets in ((keeper_kill, ("zk",)), (pause_all, ("n1", "n2", "n3"))):
+        fault = make(Aim(fault_id=1, targets=targets, rng=Random(0)), site)
+        fault.inject()
+        fault.heal()
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "view", lambda: None)
+            assert fault.confirm_healed(SOON) is None
+        assert fault.confirm_healed(Patience(limit_s=10)) is not None
 
 
 def test_one_that_survives_is_no_effect() -> None:
