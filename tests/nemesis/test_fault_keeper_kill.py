@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from cluster.protocol import Ability, ClusterError, ClusterView
+from cluster.protocol import Ability, ClusterError, ClusterView, ProcessId
 from nemesis import brokers
 from nemesis.brokers import broker_runs
 from nemesis.keeper_kill import keeper_kill
@@ -130,6 +130,23 @@ def test_the_heal_of_everything_starts_one_that_is_down() -> None:
     assert report.failed == ()
     assert report.done == ("the broker of zk had ended and was started again",)
     assert broker_runs(site, "zk")
+
+
+def test_it_is_started_before_brokers_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, cluster = _site()
+    cluster.kill_node("n1")
+    cluster.kill_node("zk")
+    start = cluster.start_node
+
+    def start_with_zookeeper(node: str) -> ProcessId:
+        if node != "zk" and not broker_runs(site, "zk"):
+            raise ClusterError("ZooKeeper does not answer")
+        return start(node)
+
+    monkeypatch.setattr(cluster, "start_node", start_with_zookeeper)
+    report = sweep([], site, limit_s=1)
+    assert report.failed == ()
+    assert [broker_runs(site, node) for node in ("zk", "n1")] == [True, True]
 
 
 def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all() -> None:
