@@ -9,7 +9,7 @@ from cluster.protocol import Ability, ClusterError, ClusterView, ProcessId
 from nemesis import brokers
 from nemesis.brokers import broker_runs
 from nemesis.keeper_kill import keeper_kill
-from nemesis.pause_all import pause_all
+from nemesis.pause import Pause
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.schedule import deal_schedule, unsupported
 from nemesis.sweep import sweep
@@ -105,7 +105,7 @@ def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() ->
 @pytest.mark.usefixtures("short_sessions")
 def test_nobody_is_back_on_the_word_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     site, cluster = _site()
-    for make, targets in ((keeper_kill, ("zk",)), (pause_all, ("n1", "n2", "n3"))):
+    for make, targets in ((keeper_kill, ("zk",)), (Pause, ("n1", "n2", "n3"))):
         fault = make(Aim(fault_id=1, targets=targets, rng=Random(0)), site)
         fault.inject()
         fault.heal()

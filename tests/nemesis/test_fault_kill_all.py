@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from cluster.protocol import Ability, ClusterError
+from nemesis import runner
 from nemesis.brokers import broker_runs
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
@@ -16,7 +17,7 @@ from nemesis.scheduled import ScheduledFault
 from nemesis.targets import SERVERS
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
-from tests.nemesis.conftest import World
+from tests.nemesis.conftest import FakeCluster, World
 from tests.nemesis.proofs import Proof
 from tests.nemesis.simulated_room import now
 
@@ -94,6 +95,27 @@ def test_it_waits_until_nobody_is_away_and_nobody_is_taken_beside_it(world: Worl
     assert not nemesis._is_room_for(kill)
     assert ended(outage)
     assert nemesis._is_room_for(kill)
+
+
+def test_it_keeps_no_other_fault_from_what_that_has_room_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("BACK_LIMIT_S", "WHOLE_LIMIT_S", "LATE_LIMIT_S", "RETRY_S"):
+        monkeypatch.setattr(runner, limit, 0.2)
+    world.cluster = FakeCluster(["n1", "n2", "n3", "n4", "n5"])
+    world.cluster.asleep.add("n1")  # It is never back.
+    one, outage, other = (
+        ScheduledFault(fault_id=number, at_s=0, kind=kind, target=target, hold_s=0.01)
+        for number, (kind, target) in enumerate(
+            (("kill", "n1"), ("kill-all", SERVERS), ("kill", "n2")), start=1
+        )
+    )
+    nemesis = world.nemesis(one, outage, other)
+    nemesis.run(world.stop)
+    rows = {row["fault_id"]: row for row in world.last_rows()}
+    assert "takes or parts all nodes" in rows[2]["spec"]
+    assert rows[3]["healed_ns"] is not None
+    assert [each.fault_id for each in nemesis.in_force()] == [1]
 
 
 def test_it_means_all_servers_controllers_of_their_own_among_them() -> None:

@@ -18,7 +18,7 @@ from nemesis.scheduled import ScheduledFault
 from nemesis.undo import Join, Restart
 from results.record.clock import NS_PER_S, wait_until
 from results.record.plan import Plan
-from tests.nemesis.conftest import FakeCluster, FakeHostsWithoutCuts, World
+from tests.nemesis.conftest import FakeHostsWithoutCuts, World
 
 LONG_S = 40.0
 """Longer than any test waits, and short enough for a main phase of 60 s."""
@@ -300,23 +300,6 @@ def test_dealt_faults_wait_while_a_minority_is_down(world: World) -> None:
     thread.join()
     assert world.cluster.calls == ["kill n1", "start n1", "kill n2", "start n2"]
     assert nemesis.in_force() == []
-
-
-def test_what_takes_all_nodes_keeps_no_other_fault_from_what_it_has_room_for(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for limit in ("BACK_LIMIT_S", "WHOLE_LIMIT_S", "LATE_LIMIT_S", "RETRY_S"):
-        monkeypatch.setattr(runner, limit, 0.2)
-    world.cluster = FakeCluster(["n1", "n2", "n3", "n4", "n5"])
-    world.cluster.asleep.add("n1")  # It is never back.
-    faults = _fault(1, "kill", "n1"), _fault(2, "kill-all", "servers"), _fault(3, "kill", "n2")
-    nemesis, thread = _in_thread(world, *faults)
-    thread.join(timeout=LONG_S)
-    assert not thread.is_alive()
-    rows = {row["fault_id"]: row for row in world.last_rows()}
-    assert "takes or parts all nodes" in _spec(rows[2])["without_effect"]
-    assert rows[3]["healed_ns"] is not None
-    assert [each.fault_id for each in nemesis.in_force()] == [1]
 
 
 def test_lanes_run_side_by_side_and_what_takes_no_node_waits_for_none(
