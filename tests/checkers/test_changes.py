@@ -13,6 +13,9 @@ from checkers.changes import (
     was_quiet,
 )
 from checkers.facts import Disturbance, RunFacts
+from cluster.protocol import Ability
+from nemesis.claims import Aspect
+from nemesis.registry import KINDS
 from results.record.declared import Declared, Sight
 from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
@@ -163,3 +166,12 @@ def test_where_ends_or_lives_are_not_shown_nobody_knows_of_restarts() -> None:
     for hidden, known in ((Sight.ENDS, True), (Sight.HIGH_WATERMARKS, True), (Sight.QUORUM, False)):
         about = facts(declared=Declared(sees=frozenset(Sight) - {hidden}))
         assert restarted(group(about), 0) is known
+
+
+def test_a_kind_that_is_named_for_what_it_does_to_servers_does_that() -> None:
+    named = {name: name.partition("-")[0] for name in KINDS}
+    ending = {name: did for name, did in named.items() if did in {"kill", "stop", "pause"}}
+    assert len(ending) > 3
+    for name, did in ending.items():
+        assert Ability(did) in KINDS[name].needs, name
+        assert KINDS[name].aspect is Aspect.PROCESS, name
