@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import deeds, takes_keeper
 from checkers.columns import Mask, equal, ints
 from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
@@ -174,9 +175,11 @@ def _shut_out(group: Group, end: End) -> bool:
     asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
     lasting = was_begun(faults) & ~((healed_ns >= 0) & (healed_ns < at_ns))
     mine = lasting & (asked_ns <= at_ns) & _hits(faults, end)
-    starting = np.flatnonzero(mine & equal(faults, "kind", *_STARTING))
+    did = deeds(faults)
+    starting = np.flatnonzero(mine & np.isin(did, _STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
-    others = np.flatnonzero(long & equal(faults, "kind", *_SHUTTING_OUT))
+    away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
+    others = np.flatnonzero(long & away)
     return any((others != each).any() for each in starting)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, ints, present, select, texts
-from checkers.disk_losses import heal_begun_ns, was_begun
+from checkers.disk_losses import heal_begun_ns, json_object, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
@@ -21,13 +21,41 @@ _FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
+_ENDS = frozenset({"kill", "stop", "pause"})
+_OF_KEEPER = frozenset({"keeper", "keeper-links"})
+"""The families of faults that take ZooKeeper."""
+
+
+def deeds(faults: pa.Table) -> list[str]:
+    """Return what each fault did to servers: its kind, or `kill`, `stop` or `pause` if measured.
+
+    One that was begun and not seen to work may have done what its name begins with. A fault that
+    kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
+    """
+    did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
+    kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
+    meant = [
+        deed if deed in _ENDS else kind.partition("-")[0]
+        for kind, deed in zip(kinds, did, strict=True)
+    ]
+    return [
+        str(deed) if deed in _ENDS and not apart else kind
+        for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
+    ]
+
+
+def takes_keeper(faults: pa.Table) -> list[bool]:
+    """Return which faults take ZooKeeper, by their family."""
+    return [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
+
+
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     """Return the faults that may have been in force, confirmed or not, and from when to when."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
-        texts(begun, "kind"), *times, healed.tolist(), texts(begun, "heal_effect"),
+        deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
         begun["targets"].to_pylist(), strict=True,
     )  # fmt: skip
     return tuple(

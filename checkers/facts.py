@@ -103,7 +103,7 @@ class Disturbance:
     """A fault that may have been in force, confirmed or not.
 
     Attributes:
-        kind: Its family.
+        kind: What it did: `kill` also of a fault of another kind that killed its targets.
         begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
         confirmed_ns: When it was seen to work; -1 if it never was.
         healing_ns: When its heal began; -1 if nobody knows.

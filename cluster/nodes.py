@@ -17,10 +17,14 @@ def controller_names(plan: Plan) -> list[str]:
     return [f"n{FIRST_CONTROLLER + number}" for number in range(plan.own_controllers)]
 
 
+def keepers(plan: Plan) -> list[str]:
+    """Return who keeps the metadata outside of Kafka: ZooKeeper, or nobody."""
+    return [ZOOKEEPER_MACHINE] if plan.kept_outside else []
+
+
 def machines(plan: Plan) -> list[str]:
     """Return the names of the machines that hosts must make: one a node, and ZooKeeper's."""
-    zookeeper = [ZOOKEEPER_MACHINE] if plan.kept_outside else []
-    return [*broker_names(plan), *controller_names(plan), *zookeeper]
+    return [*broker_names(plan), *controller_names(plan), *keepers(plan)]
 
 
 def node_id(node: str) -> int:

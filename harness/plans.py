@@ -8,7 +8,7 @@ from cluster.protocol import Ability, UserError
 from harness.drawing import with_drawn
 from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
-from nemesis.registry import KINDS, needs_of
+from nemesis.registry import KINDS, needs_of, unless_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
 from results.record.systems import MODES
@@ -73,14 +73,16 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
                              # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
-                             # clock, leadership, topics; "all": all that work (logquake doctor).
+                             # clock, leadership, topics, outage, keeper,
+                             # keeper-links, double; "all": all that work (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60
 # seed = 7                   # Default: a new one.
 
-# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all, leader,
-# follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.
+# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all,
+# servers, leader, follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1),
+# controller.
 # Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss, and all others
 # of docs/faults.md.
 # [[faults]]
@@ -262,7 +264,9 @@ def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     named = plan.nemesis if names_families(plan) else ()
     played = played_families(plan, abilities=abilities)
     return [
-        f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
+        f"nemesis {family!r}: {why}; leave it out"
+        if (why := unless_of(family))
+        else f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
         f" replication {plan.replication}; use more, or leave it out"
         for family in named
         if family not in played

@@ -21,11 +21,35 @@ class ProcessChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StruckAgain:
+    """A life of a broker that was ended as it started.
+
+    Attributes:
+        node: Whose.
+        pid, start_ticks: Which process.
+        lived_s: From its start to its end.
+        back: Whether it had registered by then.
+    """
+
+    node: str
+    pid: int
+    start_ticks: int
+    lived_s: float
+    back: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KillEffect:
-    """Brokers that are gone, without warning."""
+    """Brokers that are gone, without warning.
+
+    Attributes:
+        processes: That ran before.
+        again: Lives of theirs that began and ended since.
+    """
 
     took_s: float
     processes: tuple[ProcessChange, ...]
+    again: tuple[StruckAgain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The brokers that a fault of processes hits: which they were, and how they come back."""
 
-from cluster.protocol import CanTellBack, ClusterError, ClusterView, ProcessId
+from cluster.protocol import CanTellBack, ClusterError, ClusterView, HasKeeper, ProcessId
+from cluster.sessions import OURS, REPORTED_S, SESSION_TIMEOUT
 from nemesis.broker_effects import BackEffect, ProcessChange
 from nemesis.protocol import FAILURES, Patience, Site
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
@@ -13,6 +14,10 @@ GONE = frozenset({None, "Z", "X"})
 BELIEF_LIMIT_S = 8.0
 """A broker that comes back before anybody missed it stays registered all along. Its old
 registration ends with its session (3 s here): what still stands after this time is the new one."""
+
+KEPT_WORD_S = int(OURS[SESSION_TIMEOUT]) / 1000 + REPORTED_S
+"""ZooKeeper finds all registrations in its log when it starts, and goes on with those that it had.
+A session of somebody who does not come back ends after so long."""
 
 OWN_WORD_S = 1.0
 """A broker that was paused remembers itself as registered until its next heartbeat is answered; its
@@ -136,23 +141,24 @@ class HitBrokers:
         elif view is None or not view.registered.issuperset(self._targets):
             return None
         if view is None:
-            return self._targets[0]  # A controller that answers, and no broker does.
+            # A controller that answers, and no broker does. Brokers and ZooKeeper have a view.
+            told_of = {*cluster.nodes, cluster.keeper if isinstance(cluster, HasKeeper) else None}
+            return self._targets[0] if told_of.isdisjoint(self._targets) else None
         return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:
         """Return whether a view that names all targets can be no memory from before the heal."""
-        now_s = stopwatch_s()
-        restarted = {
-            node for node, at in self.before.items() if self._site.cluster.process(node) != at
-        }
+        now_s, cluster = stopwatch_s(), self._site.cluster
+        restarted = {node for node, at in self.before.items() if cluster.process(node) != at}
         unnoticed = restarted - self._was_gone
-        can_tell = isinstance(self._site.cluster, CanTellBack)
+        can_tell = isinstance(cluster, CanTellBack)
         if unnoticed and not can_tell and self._since_heal_s() <= BELIEF_LIMIT_S:
             return False
-        if view.asked not in self._targets or view.asked in restarted:
+        kept = isinstance(cluster, HasKeeper) and view.asked == cluster.keeper
+        if view.asked not in self._targets or (view.asked in restarted and not kept):
             return True
         self._own_word_s = self._own_word_s or now_s
-        return now_s - self._own_word_s >= OWN_WORD_S
+        return now_s - self._own_word_s >= (KEPT_WORD_S if kept else OWN_WORD_S)
 
     def _since_heal_s(self) -> float:
         return 0.0 if self._healed_s is None else stopwatch_s() - self._healed_s
@@ -202,6 +208,11 @@ def wait_again(site: Site, node: str, patience: Patience) -> None:
 def _is_back(site: Site, node: str) -> bool:
     if not broker_runs(site, node):
         raise ClusterError(f"the broker of {node} ended again")
+    return is_registered(site, node)
+
+
+def is_registered(site: Site, node: str) -> bool:
+    """Return whether a broker is registered, since its last start where that can be told."""
     if isinstance(site.cluster, CanTellBack):
         return site.cluster.is_back(node)
     view = site.cluster.view()

@@ -104,7 +104,8 @@ def _common_roles(plan: Plan, rng: Random, *, led: bool) -> Iterator[str]:
 
 def _aimed_roles(aims: Sequence[str], plan: Plan, rng: Random) -> Iterator[str]:
     places = endless(plan.topic_partitions, rng)
-    for role in endless(aims, rng):
+    coordinated = bool(roster_of(plan).coordinated)
+    for role in endless([each for each in aims if each != COORDINATOR or coordinated], rng):
         yield _expression(role, places)
 
 

@@ -38,7 +38,11 @@ class Kill:
         """Kill the brokers."""
         self._started_s = stopwatch_s()
         for node in self._brokers.one_a_process():
-            self._cluster.kill_node(node)
+            self.strike(node)
+
+    def strike(self, node: str) -> None:
+        """Kill the broker of one node, whichever process that is now."""
+        self._cluster.kill_node(node)
 
     def confirm(self, patience: Patience) -> KillEffect | None:
         """See that the processes are gone."""

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
-from cluster.protocol import Ability, CanFindCoordinators, ClusterError, ClusterView
+from cluster.coordinators import kept_in
+from cluster.protocol import (
+    Ability,
+    CanFindCoordinators,
+    ClusterError,
+    ClusterView,
+    CoordinatorKind,
+)
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
@@ -257,11 +264,12 @@ class Life:
             targets, view = self._widened(self._target.nodes), self._site.cluster.view()
             make = self._target.make
         else:
+            self._target = self._of_one(self._target)
             targets, view = self._resolved(self._target, stop)
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
         self._claim(targets)
-        place = None if isinstance(self._target, Named) else self._target.topic_partition
+        place = None if isinstance(self._target, Named) else self._place_of(self._target, view)
         aim = Aim(
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
@@ -273,6 +281,23 @@ class Life:
         spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
         return fault
+
+    def _of_one(self, target: Target) -> Target:
+        """Return a target that is the coordinator of one, if its partition is what is meant."""
+        if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
+            return target
+        rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/coordinated")
+        return replace(target, coordinated=(rng.choice(target.coordinated),))
+
+    def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
+        """Return the partition that a target is about: named, or the one that keeps a group."""
+        if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
+            return target.topic_partition
+        (of,) = target.coordinated
+        place = kept_in(of.kind, of.key, view.partitions if view else ())
+        if place is None:
+            raise NoTargetError(f"no topic keeps {of.key} yet")
+        return place
 
     def _claim(self, targets: tuple[str, ...]) -> None:
         """Have no other fault take the same of its nodes; a script knows by itself what it does."""
@@ -381,6 +406,11 @@ class Life:
 
     def _coordinator(self, of: Coordinated) -> str | None:
         cluster = self._site.cluster
+        if of.kind is CoordinatorKind.SHARE:
+            states = view.partitions if (view := cluster.view()) else {}
+            place = kept_in(of.kind, of.key, states)
+            state = None if place is None else states.get(place)
+            return None if state is None else state.leader
         if not isinstance(cluster, CanFindCoordinators):
             raise NoTargetError("this cluster does not tell who coordinates what")
         return cluster.coordinator(of.kind, of.key)

@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+from cluster.sessions import hidden_s
 from nemesis.decks import Targets, kind_deck
 from nemesis.registry import KINDS
 from nemesis.scheduled import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
-from nemesis.targets import QUORUM_VOTERS
+from nemesis.targets import QUORUM_VOTERS, SERVERS
 from results.record.plan import Plan
 
 LONG, QUICK = 0, 1
 _QUICKEST_S, _QUICK_S = 0.05, 1.0
+_ALL = {"all", QUORUM_VOTERS, SERVERS}
 _ONLY_LONG = frozenset(
-    name for name, kind in KINDS.items() if kind.when_whole or {"all", QUORUM_VOTERS} & {*kind.aims}
+    name for name, kind in KINDS.items() if kind.when_whole or _ALL & {*kind.aims}
 )
 """What takes records is alone while it lasts, and who is all of the nodes shares none of them."""
 
@@ -30,37 +32,71 @@ def deal_overlapping(
 ) -> tuple[ScheduledFault, ...]:
     """Return faults of families in two lanes, in the order of their starts.
 
+    What takes records has the time for itself, and a while before and after in which all is whole
+    (`nemesis.turns`): the other lane has nothing then that would have to wait, and come late or
+    never.
+
     Args:
         plan: Of the run.
         families: With the kinds of each that can be played.
     """
-    dealt = [*_lane(plan, families, LONG), *_lane(plan, families, QUICK)]
-    dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
+    lanes = [
+        _Lane(plan, kinds, lane) for lane in (LONG, QUICK) if (kinds := _kinds_of(families, lane))
+    ]
+    dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
 
 
-def _lane(plan: Plan, families: Mapping[str, Sequence[str]], lane: int) -> Iterator[ScheduledFault]:
-    rng = Random(f"{plan.seed}/nemesis/overlap-{lane}")
-    dealt = _kinds_of(families, lane)
-    if not dealt:
-        return
-    kinds = _first_what_is_dealt_here_only(kind_deck(dealt, rng), len(dealt))
-    targets = Targets(plan, rng)
-    at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
-    while True:
-        kind, hold_s = next(kinds), _drawn_hold_s(plan, rng, lane)
-        taken_s = hold_s + KINDS[kind].settles_s(plan.hosts) + CALM_S
-        if at_s + taken_s > plan.time_limit_s:
-            return
+class _Lane:
+    """Faults one after the other, with their own source of chance.
+
+    Args:
+        plan: Of the run.
+        families: With the kinds of each that are dealt here.
+        number: Which lane.
+
+    Attributes:
+        at_s: When the next fault may begin.
+        over_s: When the last one is over, and all as before; None: there was none.
+    """
+
+    def __init__(self, plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> None:
+        self.number, self.rng = number, Random(f"{plan.seed}/nemesis/overlap-{number}")
+        deck = kind_deck(families, self.rng)
+        self.kinds = _first_what_is_dealt_here_only(deck, len(families))
+        self.targets = Targets(plan, self.rng)
+        start_s = self.rng.uniform(0.1, 0.6) * plan.nemesis_interval_s
+        self.at_s = min(start_s, 0.15 * plan.time_limit_s)
+        self.over_s: float | None = None
+
+
+def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
+    """Yield the faults of lanes, each until its next one does not fit any more."""
+    steady_s, still = hidden_s(plan), list(lanes)
+    while still:
+        lane = min(still, key=lambda each: each.at_s)
+        kind, hold_s = next(lane.kinds), _drawn_hold_s(plan, lane.rng, lane.number)
+        alone, at_s = KINDS[kind].when_whole, lane.at_s
+        if alone:
+            before = [each.over_s for each in lanes if each.over_s is not None]
+            at_s = max([at_s, *(each + steady_s for each in before)])
+        over_s = at_s + hold_s + KINDS[kind].settles_s(plan.hosts)
+        if over_s + CALM_S > plan.time_limit_s:
+            still.remove(lane)
+            continue
         yield ScheduledFault(
             fault_id=1,
             at_s=round(at_s, 3),
             kind=kind,
-            target=targets.next_for(kind),
+            target=lane.targets.next_for(kind),
             hold_s=round(hold_s, 3),
-            lane=lane,
+            lane=lane.number,
         )
-        at_s += taken_s + rng.uniform(0.0, 0.5) * plan.nemesis_interval_s
+        lane.over_s = over_s
+        lane.at_s = over_s + CALM_S + lane.rng.uniform(0.0, 0.5) * plan.nemesis_interval_s
+        if alone:
+            for each in lanes:
+                each.at_s = max(each.at_s, over_s + steady_s)
 
 
 def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:

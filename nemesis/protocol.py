@@ -13,6 +13,7 @@ from cluster.protocol import (
     ClusterError,
     Disk,
     HasControllers,
+    HasKeeper,
     HasLogs,
     Hosts,
     Link,
@@ -39,8 +40,8 @@ class Site:
         state_of: The letter of a process's state in `/proc`; None: it is gone.
         hosts: The machines; abilities (`CanShape`, ...) are asked for with `isinstance`.
         disk_of: The files of a node's folder, for faults of its disk; None: not at hand.
-        controllers: Controllers of their own, which run beside the cluster's nodes.
-        machines: All that have links, such as ZooKeeper's; none: the nodes and controllers.
+        controllers: Who keeps the metadata beside the nodes: controllers of their own, ZooKeeper.
+        machines: All that have links; none: the nodes and controllers.
     """
 
     cluster: Cluster
@@ -67,7 +68,7 @@ class Site:
             state_of=state_of or hosts.state_of,
             hosts=hosts,
             disk_of=hosts.disk,
-            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
+            controllers=_beside(cluster),
             machines=tuple(machines),
         )
 
@@ -82,6 +83,13 @@ class Site:
             return tuple(nodes)
         shared = map(self.cluster.played_with, nodes)
         return tuple(dict.fromkeys(itertools.chain.from_iterable(shared)))
+
+
+def _beside(cluster: Cluster) -> tuple[str, ...]:
+    """Return who keeps the metadata beside the nodes."""
+    apart = tuple(cluster.controllers) if isinstance(cluster, HasControllers) else ()
+    keeper = cluster.keeper if isinstance(cluster, HasKeeper) else None
+    return apart if keeper is None else (*apart, keeper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

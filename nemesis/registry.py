@@ -1,7 +1,7 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.protocol import Ability
 from nemesis.answers_cut import answers_cut
@@ -23,10 +23,16 @@ from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.jitter import jitter
+from nemesis.keeper_cut import keeper_cut
+from nemesis.keeper_kill import keeper_kill
+from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
+from nemesis.kill_all import kill_all
+from nemesis.kill_twice import KillTwice
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
+from nemesis.pause_all import pause_all
 from nemesis.power_loss import PowerLoss
 from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
@@ -37,7 +43,7 @@ from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
-from nemesis.targets import QUORUM_VOTERS
+from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
@@ -61,7 +67,8 @@ class Kind:
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
         needs: What hosts and system must be able to do; that alone decides where it works.
-        aims: The roles that it is dealt to; none: the common deck's.
+        aims: The roles that it is dealt to; none: the common deck's. A coordinator is none in runs
+            without groups and transactions.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
         when_whole: Dealt alone, when every partition has had a full ISR for a while
@@ -73,8 +80,8 @@ class Kind:
         on_controllers: Whether it works on controllers of their own as on brokers.
         spares: Whether it needs somebody beside its targets.
         starts: How many starts of brokers, one after the other, are among `settle_s`.
-        divides: Whether it parts all nodes, and not only its targets from the others: beside a node
-            that another fault has, no majority would be whole.
+        divides: Whether it takes or parts all nodes, and not only some from the others: beside a
+            node that another fault has, no majority would be whole.
         by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
         ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
             others have taken over what they led.
@@ -116,6 +123,11 @@ class Kind:
     def takes(self) -> bool:
         """Whether its targets cannot be counted upon as long as it lasts."""
         return self.aspect in TAKING
+
+    @property
+    def moves_coordinators(self) -> bool:
+        """Whether a coordinator stands for the partition of an internal topic that makes it one."""
+        return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
 
     @property
     def asks(self) -> bool:
@@ -178,7 +190,7 @@ def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
         make=make,
         settle_s=settle_s,
         needs=frozenset(needs),
-        aims=("leader",),
+        aims=("leader", COORDINATOR),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
         unless="it takes a replication of 2 or more",
@@ -200,6 +212,44 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
         ends=starts > 0,
         needs=frozenset({need}),
         on_controllers=True,
+    )
+
+
+def _outage(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
+    return Kind(
+        family="outage",
+        make=make,
+        settle_s=settle_s,
+        starts=starts,
+        needs=frozenset({need}),
+        aims=(SERVERS,),
+        only=(SERVERS, "all"),
+        on_controllers=True,
+        divides=True,
+    )
+
+
+def _keeper(
+    make: FaultMaker,
+    *needs: Ability,
+    settle_s: float,
+    starts: int = 0,
+    family: str = KEEPER,
+    aspect: Aspect = Aspect.PROCESS,
+) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        settle_s=settle_s,
+        starts=starts,
+        needs=frozenset(needs),
+        aims=(KEEPER,),
+        only=(KEEPER,),
+        aspect=aspect,
+        suits=lambda plan: plan.kept_outside,
+        unless="ZooKeeper does not keep the metadata of this system (of Kafka up to 3.9 it may)",
+        on_controllers=True,
+        divides=True,
     )
 
 
@@ -319,6 +369,24 @@ KINDS: dict[str, Kind] = {
         aspect=Aspect.CLUSTER,
         on_controllers=True,  # Of no node at all.
     ),
+    "kill-all": _outage(kill_all, Ability.KILL, settle_s=14, starts=2),
+    "pause-all": _outage(pause_all, Ability.PAUSE, settle_s=3),
+    "kill-twice": replace(
+        _process(KillTwice, Ability.KILL, settle_s=16, starts=2),
+        family="double",
+        needs=frozenset({Ability.KILL, Ability.APART}),
+    ),
+    "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
+    "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
+    # Apart from the others, which need no links.
+    "keeper-cut": _keeper(
+        keeper_cut,
+        Ability.CUT,
+        Ability.APART,
+        settle_s=4,
+        family="keeper-links",
+        aspect=Aspect.LINKS,
+    ),
 }
 
 
@@ -350,6 +418,12 @@ def kinds_of(
         if kind.family == family and kind.needs <= able
         if nodes is None or kind.least_nodes <= nodes
     )
+
+
+def unless_of(family: str) -> str:
+    """Return why a plan does not suit a family, where that is one reason for all of its kinds."""
+    reasons = {kind.unless for kind in KINDS.values() if kind.family == family}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def needs_of(family: str) -> frozenset[Ability]:

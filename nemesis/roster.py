@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster.nodes import broker_names, controller_names
+from cluster.nodes import broker_names, controller_names, keepers
 from cluster.protocol import CoordinatorKind
 from results.record.identities import groups, transactional_ids
 from results.record.plan import Plan
+from results.record.shares import has_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """A consumer group or a transactional id, which one node coordinates.
+    """A consumer group, a transactional id or a share group's state, which a node coordinates.
 
     Attributes:
-        kind: Which of the two.
+        kind: Which of them.
         key: Its name.
     """
 
@@ -31,6 +32,7 @@ class Roster:
         voters: Who keeps the metadata: the brokers, or controllers of their own; nobody of them
             where ZooKeeper does.
         partitions: Of the run's own topics.
+        outside: ZooKeeper, where it keeps the metadata.
         coordinated: The groups and transactional ids of the run's own clients.
     """
 
@@ -38,6 +40,7 @@ class Roster:
     voters: tuple[str, ...]
     partitions: tuple[tuple[str, int], ...]
     coordinated: tuple[Coordinated, ...] = ()
+    outside: tuple[str, ...] = ()
 
     @property
     def everybody(self) -> tuple[str, ...]:
@@ -55,11 +58,13 @@ def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
     brokers = tuple(nodes or broker_names(plan))
     transactional = [_of(CoordinatorKind.TRANSACTION, key) for key in transactional_ids(plan)]
     in_groups = [_of(CoordinatorKind.GROUP, key) for key in groups(plan)]
+    shared = [_of(CoordinatorKind.SHARE, key) for key in groups(plan) if has_shares(plan)]
     return Roster(
         nodes=brokers,
         voters=_voters(plan, brokers),
         partitions=tuple(plan.topic_partitions),
-        coordinated=(*transactional, *in_groups),
+        coordinated=(*transactional, *in_groups, *shared),
+        outside=tuple(keepers(plan)),
     )
 
 

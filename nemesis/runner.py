@@ -27,7 +27,8 @@ from results.record.runtime import Event, all_of
 BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
 WHOLE_LIMIT_S = 20.0
-"""How long a fault that takes records waits for every ISR to be full, and others behind it."""
+"""How long a fault that takes records waits for every ISR to be full, and others behind it. One
+that takes or parts all nodes waits as long for a node that is not back."""
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 LATE_LIMIT_S = 1.0
@@ -174,7 +175,9 @@ class Nemesis:
             if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
             if self._schedule.spares_majority and not self._found_room(life, lives, stop):
-                return
+                if stop.is_set():
+                    return
+                continue
             self._heal_late(lives, stop)
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
             mend = partial(self._heal_late, lives, stop)
@@ -232,13 +235,20 @@ class Nemesis:
         return came
 
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
-        """Wait until a fault can begin and a majority is still whole; False if stopped."""
+        """Wait until a fault can begin and a majority is still whole; False if stopped.
+
+        One that takes or parts all nodes is skipped if a node is not back for long: beside that
+        node others may have room.
+        """
         if not life.takes:
             return True
+        patient_until_s = stopwatch_s() + WHOLE_LIMIT_S
         while not self._is_room_for(life):
-            for late in lives:
-                self._heals(late, stop)
+            self._heal_late(lives, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
+                return False
+            if KINDS[life.scheduled.kind].divides and stopwatch_s() >= patient_until_s:
+                life.skip("it takes or parts all nodes, and a fault before it was not over")
                 return False
         return not stop.is_set()
 

@@ -5,10 +5,11 @@ plan's `nemesis` once, and every role once; the first round of roles begins with
 follower.
 
 Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
-kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
-hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
-common, so that whatever overlaps composes (docs/faults.md). Beside what takes records, nothing is
-dealt in either. In virtual time both lanes have all kinds (`nemesis.overlaps`).
+kinds: one lane has what takes a node away or makes its links bad, one fault at a time, so that
+only a minority is hit, or all at once; the other what takes none (clocks, leadership, topics). The
+lanes have no aspect of a node in common, so that whatever overlaps composes (docs/faults.md).
+Beside what takes records, nothing is dealt in either. In virtual time both lanes have all kinds
+(`nemesis.overlaps`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
-from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.registry import KINDS, kinds_of, needs_of, unless_of
 from nemesis.roster import roster_of
 from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
@@ -148,7 +149,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
     """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
-    kinds = kinds_of(family, abilities)
+    kinds, unsuited = kinds_of(family, abilities), unless_of(family)
+    if unsuited and not any(
+        KINDS[kind].suits(plan) for kind in kinds_of(family, frozenset(Ability))
+    ):
+        return unsuited
     if not kinds:
         return ""
     least = min(KINDS[kind].least_nodes for kind in kinds)

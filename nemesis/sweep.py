@@ -64,7 +64,8 @@ def sweep(
     """
     findings = _Findings()
     _heal_faults(lives, site, findings, limit_s)
-    nodes = [node for node in (*site.cluster.nodes, *site.controllers) if node not in away]
+    # Brokers start once those answer who keep the metadata.
+    nodes = [node for node in (*site.controllers, *site.cluster.nodes) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
         machines = site.machines or (*site.cluster.nodes, *site.controllers)

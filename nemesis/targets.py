@@ -3,14 +3,14 @@
 An expression is a node (`n2`), a number of brokers (`one`, `minority`, `majority`, `all`), a role
 in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
 among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`,
-`quorum-voters`),
-or whoever coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without
-its partition, or its id, is that of one that is drawn when the fault starts, of the run's own.
+`quorum-voters`), all brokers and controllers (`servers`), or whoever coordinates a consumer group
+or a transactional id (`coordinator(log-0)`). A role without its partition, or its id, is that of
+one that is drawn when the fault starts, of the run's own.
 Pure: the view, the coordinator and the random source are handed in.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -83,12 +83,16 @@ OF_FOLLOWERS = ("follower", "followers")
 """Nobody, where there is one replica."""
 QUORUM_VOTERS = "quorum-voters"
 """All who keep the metadata."""
-ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
+SERVERS = "servers"
+"""All brokers, and all controllers of their own."""
+KEEPER = "keeper"
+"""ZooKeeper, which kinds of its own hit."""
+ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS, SERVERS)
 """Roles of those who keep the metadata: brokers, or controllers of their own."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 
-ROLES = (*_OF_SIZE, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
+ROLES = (*_OF_SIZE, SERVERS, KEEPER, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
 
 
 def parse_target(expression: str, roster: Roster) -> Target:
@@ -141,9 +145,9 @@ def resolve_target(
         return (target.word,)
     if target.word in _OF_SIZE:
         return _drawn(sorted(nodes), _OF_SIZE[target.word](len(nodes)), rng)
-    if target.word in {"quorum-voter", QUORUM_VOTERS}:
-        count = len(roster.voters) if target.word == QUORUM_VOTERS else 1
-        return _drawn(sorted(roster.voters), count, rng)
+    if target.word in (among := _listed(roster)):
+        listed = among[target.word]
+        return _drawn(sorted(listed), 1 if target.word == "quorum-voter" else len(listed), rng)
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:
@@ -151,6 +155,16 @@ def resolve_target(
     if target.word in _OF_QUORUM:
         return _of_quorum(target.word, view.controller, nodes, rng)
     return _in_partition(target, view, nodes, rng)
+
+
+def _listed(roster: Roster) -> Mapping[str, tuple[str, ...]]:
+    """Return the roles that are known beforehand, and who has them."""
+    return {
+        SERVERS: roster.everybody,
+        KEEPER: roster.outside,
+        QUORUM_VOTERS: roster.voters,
+        "quorum-voter": roster.voters,
+    }
 
 
 def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[TopicPartition]:
@@ -182,6 +196,11 @@ def _check_word(word: str, roster: Roster) -> None:
         )
     if word in _OF_SIZE and not _OF_SIZE[word](len(nodes)):
         raise PlanError(f"target {word!r}: no node is a {word} of {len(nodes)}; use one")
+    if word == KEEPER and not roster.outside:
+        raise PlanError(
+            f"target {word!r}: a quorum of Kafka's own keeps the metadata of this plan; use"
+            " controller"
+        )
     if word.startswith("quorum-") and not roster.voters:
         raise PlanError(
             f"target {word!r}: ZooKeeper keeps the metadata of this plan, not a quorum of Kafka's"
@@ -208,10 +227,17 @@ def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coor
     return roster.coordinated
 
 
+_COORDINATED = {
+    CoordinatorKind.GROUP: "group",
+    CoordinatorKind.TRANSACTION: "transactional id",
+    CoordinatorKind.SHARE: "state of the share group",
+}
+
+
 def _coordinator(of: Coordinated, find: Find) -> tuple[str, ...]:
     node = find(of)
     if node is None:
-        what = "group" if of.kind is CoordinatorKind.GROUP else "transactional id"
+        what = _COORDINATED[of.kind]
         raise NoTargetError(f"nobody is known as the coordinator of the {what} {of.key} now")
     return (node,)
 

@@ -4,11 +4,19 @@ What only the moment can tell (nobody leads a partition, an ISR of two for `last
 these: such a fault waits, and is recorded without effect.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
-from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, QUORUM_VOTERS, Target, parse_target
+from nemesis.targets import (
+    KEEPER,
+    OF_FOLLOWERS,
+    ON_CONTROLLERS,
+    QUORUM_VOTERS,
+    SERVERS,
+    Target,
+    parse_target,
+)
 from nemesis.triggers import parse_trigger
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
@@ -44,11 +52,31 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
         )
     if target.word in OF_FOLLOWERS and plan.replication == 1:
         yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
-    if QUORUM_VOTERS in kind.only and _nodes_of(target, roster) != {*roster.voters}:
+    yield from _reasons_of_target(fault, target, roster)
+    if kind.spares and target.word in {"all", SERVERS}:
         yield (
-            f"has the target {fault.target!r}, and is about all who vote"
-            f" ({', '.join(roster.voters)}); use {QUORUM_VOTERS}"
+            f"has the target {target.word!r}, and nobody would be left for it to cut off; use"
+            " majority"
         )
+    if fault.at_s + fault.hold_s > plan.time_limit_s:
+        yield (
+            f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
+            f" time_limit_s is {plan.time_limit_s:g}"
+        )
+
+
+def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> Iterator[str]:
+    """Yield why a kind does not hit a target."""
+    kind = kind_named(fault.kind)
+    for role, (who, nodes) in _alls(roster).items():
+        if role in kind.only and _nodes_of(target, roster) != {*nodes}:
+            yield (
+                f"has the target {fault.target!r}, and is about all {who} ({', '.join(nodes)});"
+                f" use {role}"
+            )
+    if target.word == KEEPER and KEEPER not in kind.only:
+        ours = ", ".join(name for name, each in KINDS.items() if KEEPER in each.only)
+        yield f"has the target {target.word!r}, which only {ours} hit; use one of these"
     if kind.only and target.word not in {*kind.only, *roster.everybody}:
         yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
     apart = set(roster.voters) - set(roster.nodes)
@@ -58,21 +86,24 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
             f" ({', '.join(sorted(apart))}), and works on brokers only ({roster.nodes[0]} to"
             f" {roster.nodes[-1]}); for controllers there are {', '.join(_for_controllers())}"
         )
-    if kind.spares and target.word == "all":
-        yield "has the target 'all', and nobody would be left for it to cut off; use majority"
-    if fault.at_s + fault.hold_s > plan.time_limit_s:
-        yield (
-            f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
-            f" time_limit_s is {plan.time_limit_s:g}"
-        )
+
+
+def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
+    """Return the roles of which none may be left out: how they are called, and who they are."""
+    return {
+        QUORUM_VOTERS: ("who vote", roster.voters),
+        SERVERS: ("servers", roster.everybody),
+        KEEPER: ("of ZooKeeper", roster.outside),
+    }
 
 
 def _nodes_of(target: Target, roster: Roster) -> set[str]:
     """Return whom a target means that needs no view; nobody for all other roles."""
-    if target.word == QUORUM_VOTERS:
-        return {*roster.voters}
+    if target.word in (alls := _alls(roster)):
+        return {*alls[target.word][1]}
     return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}
 
 
 def _for_controllers() -> list[str]:
-    return [name for name, kind in KINDS.items() if kind.on_controllers and kind.takes]
+    taking = [name for name, kind in KINDS.items() if kind.on_controllers and kind.takes]
+    return [name for name in taking if KEEPER not in KINDS[name].only]

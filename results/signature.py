@@ -27,6 +27,8 @@ CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
 """Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
 its story."""
 
+USUAL_KINDS = frozenset(NEMESIS_KINDS) - {"keeper", "keeper-links"}
+"""Those that need no ZooKeeper: a plan that has them has them all, for people."""
 _REASON_CHARACTERS = 90
 
 _CHANCE = re.compile(r"\S*\d\S*")
@@ -234,7 +236,7 @@ def _told(name: str, words: Words | None) -> str:
 
 
 def _enumerated(names: tuple[str, ...]) -> str:
-    if set(names) >= set(NEMESIS_KINDS):
+    if set(names) >= USUAL_KINDS:
         return "faults of all kinds"
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last

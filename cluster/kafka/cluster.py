@@ -109,6 +109,11 @@ class KafkaCluster:
         at = self._layout.zookeeper
         return f"{at[0]}:{at[1]}" if at else None
 
+    @property
+    def keeper(self) -> str | None:
+        """Return ZooKeeper's node, None without it."""
+        return ZOOKEEPER_MACHINE if self._layout.zookeeper else None
+
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:
         """Prepare the disks, start all nodes, wait until each is registered and answers.
 
@@ -145,12 +150,14 @@ class KafkaCluster:
         """Start one node's server; return as soon as the process runs. Its disk is prepared.
 
         ZooKeeper keeps the registration of a broker that was killed until its session ends, and
-        refuses the next one of the same id as long (NodeExists): that is waited for.
+        refuses the next one of the same id as long (NodeExists): that is waited for. `zk` is
+        ZooKeeper itself.
 
         Raises:
             ClusterError: It runs already, or its old registration stays.
         """
-        if isinstance(self._admin, ZooKeeperAdmin) and not self._processes.runs(node):
+        of_broker = node != ZOOKEEPER_MACHINE and not self._processes.runs(node)
+        if of_broker and isinstance(self._admin, ZooKeeperAdmin):
             self._wait_forgotten(node, self._admin)
         return self._processes.start(node)
 
@@ -278,14 +285,22 @@ class KafkaCluster:
 
         It has to list itself, which it cannot do on the strength of an earlier registration (see
         `Admin.lists_itself`), and the node nearest to the quorum's leader has to list it too. A
-        controller of its own is back when it answers.
+        controller of its own is back when it answers, ZooKeeper when it serves, names a controller
+        and has all brokers that run.
         """
+        at = self._layout.zookeeper
+        if node == ZOOKEEPER_MACHINE:
+            return at is not None and serves(at) and self._is_whole(self.nodes)
         if is_controller(node):
             return self._serves(node)
         if not self._admin.lists_itself(node):
             return False
-        view = self._admin.view()
-        return view is not None and view.controller is not None and node in view.registered
+        return self._is_whole([node])
+
+    def _is_whole(self, nodes: Sequence[str]) -> bool:
+        """Tell whether a controller is known, and each of some brokers that runs is registered."""
+        view, run = self._admin.view(), {*filter(self.answers, nodes)}
+        return view is not None and view.controller is not None and run <= view.registered
 
     def bootstrap(self) -> str:
         """Return `host:port,...` for clients."""
@@ -424,10 +439,7 @@ class KafkaCluster:
         self._refuse_dead()
         if not all(self._admin.lists_itself(node) for node in nodes):
             return False
-        view = self._admin.view()
-        return (
-            view is not None and view.controller is not None and view.registered.issuperset(nodes)
-        )
+        return self._is_whole(nodes)
 
     def _refuse_dead(self) -> None:
         for node in self.exited():

@@ -1,7 +1,7 @@
 """The ZooKeeper server of a cluster of Kafka up to 3.9: one, standalone, from Kafka's own jars.
 
-It is no part of what is tested: its machine is never cut off nor its process hit. So it need not
-survive a loss of power, and syncs no file: a session of seconds must not end by a slow disk.
+It is no part of what is tested, but faults kill, pause and cut it. None takes its power, so it
+syncs no file: a session of seconds must not end by a slow disk.
 """
 
 import socket

@@ -39,7 +39,7 @@ class ZooKeeperRounds:
         """Read the state of every partition once; see `Rounds`."""
         asked_ns = self._clock.now_ns()
         truths = self._state.partitions(self._places)
-        # ZooKeeper is not restarted in a run: it has no incarnations.
+        # What ZooKeeper holds outlives its process: that has no incarnations.
         at = Moment(
             asked_ns=asked_ns, observed_ns=self._clock.now_ns(), incarnation=0, snapshot=snapshot
         )

@@ -137,11 +137,21 @@ class HasControllers(Protocol):
     """They are started, hit and asked for like nodes; none if the nodes keep the metadata."""
 
 
+@runtime_checkable
+class HasKeeper(Protocol):
+    """Clusters that may have a keeper of their metadata outside, hit and asked for like a node."""
+
+    keeper: str | None
+    """Its name; None: there is none."""
+
+
 class CoordinatorKind(StrEnum):
     """What a coordinator coordinates."""
 
     GROUP = "group"
     TRANSACTION = "transaction"
+    SHARE = "share"
+    """What members of a share group were delivered (KIP-932)."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from results.index import RunRow
-from results.record.plan import NEMESIS_KINDS
+from results.signature import USUAL_KINDS
 
 LETTERS = {
     "invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "allowed": "A", "valid": "V",
@@ -104,7 +104,7 @@ def faults_of(row: RunRow) -> str:
     if row.scenario:
         return "as the story goes"
     asked = row.nemesis.split("+")
-    return "all kinds" if set(asked) >= set(NEMESIS_KINDS) else ", ".join(asked) or "none"
+    return "all kinds" if set(asked) >= USUAL_KINDS else ", ".join(asked) or "none"
 
 
 def _column(row: RunRow, *, several_hosts: bool) -> str:

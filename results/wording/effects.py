@@ -149,6 +149,10 @@ def _processes(effect: Json) -> str:
         after = change.get("state_after")
         state = states.get(after, f"in state {after}")
         parts.append(f"process {change.get('pid')} of {change.get('node')} is {state}")
+    for life in _objects(effect, "again"):
+        then = "after" if life.get("back") is True else "before"
+        lived = f"{_number(life.get('lived_s'))} s after its start, {then} it was registered"
+        parts.append(f"process {life.get('pid')} of {life.get('node')} was killed {lived}")
     graceful = effect.get("graceful")
     if graceful is not None:
         parts.append(f"ended by itself: {', '.join(graceful) or 'none'}")

@@ -20,6 +20,7 @@ _MODULES = (
     "innocent_transactions",
     "losses",
     "numbered_twice",
+    "outages",
     "payloads",
     "quorum",
     "replicas",

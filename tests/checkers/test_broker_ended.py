@@ -141,6 +141,11 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={"requested_ns": 70 * S}, own={}), "nothing else went on"
     assert told("1", other={"kind": "clock-offset"}, own={}), "that keeps no controller away"
     assert told("1", other={"kind": "kill"}, own={}) == []
+    of_zookeeper = {"kind": "by its family", "spec": '{"family": "keeper"}'}
+    assert told("1", other=of_zookeeper, own={}) == []
+    assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
+    killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
+    assert told("1", other=killed, own=killed) == []
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

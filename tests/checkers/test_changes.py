@@ -13,6 +13,9 @@ from checkers.changes import (
     was_quiet,
 )
 from checkers.facts import Disturbance, RunFacts
+from cluster.protocol import Ability
+from nemesis.claims import Aspect
+from nemesis.registry import KINDS
 from results.record.declared import Declared, Sight
 from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
@@ -48,10 +51,24 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
         {"fault_id": 2, "kind": "wipe", "targets": ["n1"], "requested_ns": 9},
         {"fault_id": 3, "kind": "kill", "targets": None, "requested_ns": 5, "healed_ns": 7},
         {"fault_id": 4, "kind": "kill", "targets": ["n1"], "requested_ns": None},
-    ]
+        {"fault_id": 5, "kind": "any", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7,
+         "effect": '{"kind": "pause"}'},
+        {"fault_id": 6, "kind": "any", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7,
+         "effect": '{"kind": "cut"}'},
+        {"fault_id": 7, "kind": "of-zookeeper", "targets": ["zk"], "requested_ns": 5,
+         "healed_ns": 7, "effect": '{"kind": "kill"}', "spec": '{"family": "keeper"}'},
+        {"fault_id": 8, "kind": "pause-some", "targets": ["n1"], "requested_ns": 5,
+         "effect": '{"without_effect": "one went on"}', "spec": '{"begun": true}'},
+    ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
+        Disturbance(kind="pause", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
+        Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
+        # No broker is gone, so that nobody is expected to take over from one.
+        Disturbance(kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"})),
+        # Others may have stood still.
+        Disturbance(kind="pause", begun_ns=5, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
     )
 
 
@@ -149,3 +166,12 @@ def test_where_ends_or_lives_are_not_shown_nobody_knows_of_restarts() -> None:
     for hidden, known in ((Sight.ENDS, True), (Sight.HIGH_WATERMARKS, True), (Sight.QUORUM, False)):
         about = facts(declared=Declared(sees=frozenset(Sight) - {hidden}))
         assert restarted(group(about), 0) is known
+
+
+def test_a_kind_that_is_named_for_what_it_does_to_servers_does_that() -> None:
+    named = {name: name.partition("-")[0] for name in KINDS}
+    ending = {name: did for name, did in named.items() if did in {"kill", "stop", "pause"}}
+    assert len(ending) > 3
+    for name, did in ending.items():
+        assert Ability(did) in KINDS[name].needs, name
+        assert KINDS[name].aspect is Aspect.PROCESS, name

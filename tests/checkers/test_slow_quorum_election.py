@@ -75,9 +75,10 @@ def test_who_leads_in_another_epoch_leads() -> None:
         replace(DOWN, nodes=frozenset({"n1", "n2"})),
         replace(DOWN, kind="ring"),
         replace(DOWN, kind="loss"),
+        replace(DOWN, kind="kill", nodes=frozenset({"n1", "n2", "n3"})),
         replace(DOWN, kind="pause", nodes=frozenset()),
     ],
-    ids=("majority", "ring", "loss", "anybody"),
+    ids=("majority", "ring", "loss", "all", "anybody"),
 )
 def test_faults_beside_which_a_majority_need_not_find_together(fault: Disturbance) -> None:
     assert sentences(CHECKER, whole_run(about(fault), quorum_states=STUCK)) == []

@@ -23,6 +23,7 @@ from cluster.hosts.agent import start_ticks
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
 from cluster.kafka.cluster import KafkaCluster
+from cluster.nodes import ZOOKEEPER_MACHINE
 from cluster.protocol import CLIENTS, Ability, CanPartition, ClusterError, HasFiles
 from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
@@ -31,6 +32,7 @@ from nemesis.protocol import Aim, Fault, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
+from nemesis.targets import KEEPER, SERVERS
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
@@ -60,6 +62,7 @@ from tests.nemesis.witnesses import (
     seen_files,
     seen_quorum,
     seen_votes,
+    seen_zookeeper,
 )
 from workloads.scripted import Script
 
@@ -91,18 +94,29 @@ class Room:
         image: Of containers.
         machines: Of ssh hosts: by node the number here of its first process.
         with_brokers: Otherwise something sleeps in their place.
+        with_zookeeper: Whether a ZooKeeper keeps the metadata.
     """
 
     def __init__(
-        self, folder: Path, where: str, image: str, *, machines: dict[str, int], with_brokers: bool
+        self,
+        folder: Path,
+        where: str,
+        image: str,
+        *,
+        machines: dict[str, int],
+        with_brokers: bool,
+        with_zookeeper: bool = False,
     ) -> None:
         self.paths, self.kind = RunPaths(folder), where.partition(":")[0]
         self._why_not = abilities_of(where)
         self.paths.live.mkdir(parents=True)
+        self._outside = (ZOOKEEPER_MACHINE,) if with_zookeeper else ()
         self._machines, self._sent = machines, 0
         self._undo = ExitStack()
         disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
-        hosts = make_hosts(where, NODES, self.paths.processes, image=image, disk_mb=disk_mb)
+        hosts = make_hosts(
+            where, (*NODES, *self._outside), self.paths.processes, image=image, disk_mb=disk_mb
+        )
         self.hosts = hosts
         self._undo.callback(hosts.down)
         hosts.up()
@@ -204,7 +218,11 @@ class Room:
 
     def _kernel(self) -> Seen:
         """Return what the kernel of each node has of links, routes and rules."""
-        return {node: kernel_of(self._network(node)) for node in NODES if self._is_apart}
+        return {
+            node: kernel_of(self._network(node))
+            for node in (*NODES, *self._outside)
+            if self._is_apart
+        }
 
     @property
     def _is_apart(self) -> bool:
@@ -272,6 +290,10 @@ class Room:
         """Return whom a kind hits, and where."""
         if kind in OF_LINKS:
             return (NODE,), None
+        if SERVERS in KINDS[kind].only:
+            return NODES, None
+        if KEEPER in KINDS[kind].only:
+            return (ZOOKEEPER_MACHINE,), None
         if kind in self._aims:
             return self._aims[kind]()
         return (NODES[list(KINDS).index(kind) % len(NODES)],), None
@@ -302,6 +324,8 @@ class Room:
 
     def _witness(self, name: str, aimed: Aimed) -> Callable[[], Seen]:
         """Return who looks at what a fault that is aimed so does."""
+        if name == "zookeeper":
+            return self._look_at_zookeeper
         (node, *_), place = aimed
         own, other = NODES.index(node), (NODES.index(node) + 1) % len(NODES)
         witnesses: Mapping[str, Callable[[], Seen]] = {
@@ -312,6 +336,7 @@ class Room:
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
             "disk": lambda: seen_disk(self.places[node]),
             "quorum": lambda: self._look_at_quorum(node),
+            "servers": lambda: {each: self.places[each].brokers() for each in NODES},
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
@@ -330,8 +355,16 @@ class Room:
     def _look_at_quorum(self, node: str) -> Seen:
         return seen_quorum([self.places[each] for each in NODES], self.places[node])
 
+    def _look_at_zookeeper(self) -> Seen:
+        assert isinstance(self.cluster, KafkaCluster)
+        networks = {node: self._network(node) if self._is_apart else None for node in NODES}
+        return seen_zookeeper(
+            (self.paths.root / "zookeeper").absolute(), self.cluster.zookeeper or "", networks
+        )
+
     def _brokers(self) -> KafkaCluster:
         self.plan = Plan(
+            system="kafka:3.9.1:zookeeper" if self._outside else "kafka:4.3.1",
             topics=1,
             partitions=1,
             nemesis=("clock",) if Ability.CLOCK in able(self._why_not) else (),
@@ -441,7 +474,12 @@ def main(folder: Path, where: str, image: str, machines: str, *kinds: str) -> No
     stories.mkdir(parents=True)
     with_brokers = not set(kinds) <= set(OF_LINKS)
     room = Room(
-        folder, where, image, machines=json.loads(machines or "{}"), with_brokers=with_brokers
+        folder,
+        where,
+        image,
+        machines=json.loads(machines or "{}"),
+        with_brokers=with_brokers,
+        with_zookeeper=all(KEEPER in KINDS[kind].only for kind in kinds),
     )
     try:
         for number, kind in enumerate(kinds, start=1):

@@ -28,6 +28,8 @@ from tests.ssh_lab import Lab
 
 PROCESS, NAMESPACE, DOCKER, SSH = "process", "namespace", "docker", "ssh"
 ORDINARY_USER = "namespace-ordinary-user"
+WITH_ZOOKEEPER = "-zookeeper"
+"""Ends the name of a room whose metadata ZooKeeper keeps."""
 AT_ONCE = 3
 """Rooms that are played side by side."""
 LIMIT_S = 1000.0
@@ -138,6 +140,7 @@ class Rooms:
 
     def _command(self, room: str, folder: Path, kinds: list[str]) -> list[str]:
         script = str(Path(__file__).with_name("play_faults.py"))
+        room = room.removesuffix(WITH_ZOOKEEPER)
         where, image, machines, prefix = room, "", "", list[str]()
         if room == DOCKER:
             image = java_image()

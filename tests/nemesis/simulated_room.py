@@ -23,6 +23,7 @@ from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule
 from nemesis.scheduled import ScheduledFault
+from nemesis.targets import SERVERS
 from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
@@ -74,6 +75,20 @@ Shows = Callable[[Story], bool]
 def cuts_only(*links: tuple[int, int]) -> Shows:
     """Tell whether exactly these links were cut while the fault was held."""
     return lambda story: all(look == {*links} for look in story.looks)
+
+
+def now(state: str, targets: int = 1) -> Shows:
+    """Tell whether as many nodes were in another state all the while, and all others as before."""
+
+    def shows(story: Story) -> bool:
+        return all(
+            [look[node] for node in story.row.targets]
+            == [f"{story.before[node].split()[0]} {state}" for node in story.row.targets]
+            and sum(look[node] != was for node, was in story.before.items()) == targets
+            for look in story.looks
+        )
+
+    return shows
 
 
 class SimulatedRoom:
@@ -129,7 +144,7 @@ class SimulatedRoom:
             fault_id=number,
             at_s=0,
             kind=kind,
-            target=TARGETS.get(kind, "n2"),
+            target=TARGETS.get(kind, SERVERS if SERVERS in KINDS[kind].only else "n2"),
             hold_s=2 * FLUSHES_IN_S if kind == "slow-disk" else HOLD_S,
         )
         nemesis = Nemesis(
@@ -283,7 +298,7 @@ _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,
 }  # fmt: skip
 WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
-    **{name: _OF_FAMILIES[kind.family] for name, kind in KINDS.items()},
+    **{name: _OF_FAMILIES.get(kind.family, _processes) for name, kind in KINDS.items()},
     "slow-disk": _flush_s,
     "controller-failover": _controller,
     "disputed-election": _processes,

@@ -16,16 +16,19 @@ from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from nemesis.scheduled import ScheduledFault
+from nemesis.targets import KEEPER
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 
 REAL = frozenset(Ability) - {Ability.SLOW_DISK}
 CLUSTERS = ((3, "kafka:4.3.1"), (5, "kafka:4.3.1"), (3, "kafka:4.3.1:controllers"))
+KEPT = ((3, "kafka:3.9.1:zookeeper"), (5, "kafka:3.9.1:zookeeper"))
+OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
-    GENTLE: "dab3d50646ebbf2b",
+    GENTLE: "11aea2f3f4c20812",
     ("partition",): "8b0cc2c46cd37bea",
     ("splits",): "7a713bc118e792a8",
     ("clients",): "285df3b65ce1d25d",
@@ -37,6 +40,10 @@ DEALT = {
     ("disk",): "cc31badc61d484cf",
     ("clock",): "23ab1b4762bf65c1",
     ("topics",): "10a4ce89f8b5cf9b",
+    ("outage",): "3320bef95298b175",
+    ("keeper",): "a5dff261f96dfff8",
+    ("keeper-links",): "21df787c1da97cad",
+    ("double",): "1a8fd1eba99f9d50",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
 }
 """By families, none being the default's: digests of schedules in which nothing takes records."""
@@ -45,7 +52,7 @@ DEALT_FIRST = {
     ("wipe", 14): "fa54186eb7578d84",
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
-    (ALL, 20): "b5559c280534e113",
+    (ALL, 17): "3890010b55da0460",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 
@@ -54,10 +61,12 @@ def schedules(*families: str, time_limits_s: Iterable[float]) -> Iterator[list[S
     named = {"nemesis": families} if families else {}
     for time_limit_s in time_limits_s:
         for seed in range(5):
-            for nodes, system in CLUSTERS:
+            for nodes, system in KEPT if {*families} <= OF_KEEPER and families else CLUSTERS:
                 of_run = {"seed": seed, "time_limit_s": time_limit_s, "hosts": "namespace"}
                 plan = Plan.model_validate({"nodes": nodes, "system": system, **of_run, **named})
-                yield [*deal_schedule(plan, abilities=REAL).faults]
+                faults = [*deal_schedule(plan, abilities=REAL).faults]
+                assert faults, plan
+                yield faults
 
 
 def digest(dealt: object) -> str:

@@ -14,6 +14,7 @@ from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.clock import library
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
+from nemesis.targets import KEEPER
 from tests.machine import needs, runs_here, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.played_faults import (
@@ -22,6 +23,7 @@ from tests.nemesis.played_faults import (
     ORDINARY_USER,
     PROCESS,
     SSH,
+    WITH_ZOOKEEPER,
     Rooms,
     Story,
 )
@@ -45,6 +47,7 @@ OF_NO_HOSTS = frozenset({
 nothing of their own in them. They are played on processes; elsewhere in the night."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
+    f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
     ORDINARY_USER: [pytest.mark.namespaces],
     DOCKER: [pytest.mark.docker],
     SSH: [pytest.mark.ssh],
@@ -59,8 +62,20 @@ def played(room: str, kind: str) -> "ParameterSet":
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 
+OF_ZOOKEEPER = tuple(name for name, kind in KINDS.items() if KEEPER in kind.only)
 CASES = [
-    *((room, kind) for room in CLAIMS for kind in KINDS if KINDS[kind].needs <= CLAIMS[room]),
+    *(
+        (room, kind)
+        for room in CLAIMS
+        for kind in KINDS
+        if KINDS[kind].needs <= CLAIMS[room] and kind not in OF_ZOOKEEPER
+    ),
+    *(
+        (f"{room}{WITH_ZOOKEEPER}", kind)
+        for room in (PROCESS, NAMESPACE)
+        for kind in OF_ZOOKEEPER
+        if KINDS[kind].needs <= CLAIMS[room]
+    ),
     *((ORDINARY_USER, kind) for kind in OF_LINKS),
 ]
 

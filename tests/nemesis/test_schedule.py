@@ -97,6 +97,24 @@ def test_what_takes_records_is_dealt_alone_with_a_while_before_and_after(
                 assert other.at_s >= settled_s + hidden_s(plan) - 0.01, (seed, one, other)
 
 
+@pytest.mark.parametrize("time_limit_s", [120, 300])
+def test_in_virtual_time_nothing_is_dealt_that_would_wait_for_what_takes_records(
+    time_limit_s: int,
+) -> None:
+    dealt = set()
+    for seed in range(20):
+        keys = {"seed": seed, "nemesis": "all", "hosts": SIMULATED, "time_limit_s": time_limit_s}
+        plan = plan_from(keys)
+        faults = deal_schedule(plan, abilities=built_for(SIMULATED)).faults
+        alone = [fault for fault in faults if KINDS[fault.kind].when_whole]
+        dealt |= {fault.kind for fault in alone}
+        for one, other in combinations(faults, 2):
+            if one in alone or other in alone:
+                settled_s = one.at_s + one.hold_s + KINDS[one.kind].settles_s(SIMULATED)
+                assert other.at_s >= settled_s + hidden_s(plan) - 0.01, (seed, one, other)
+    assert dealt >= {"power-loss", "wipe", "bit-flip"}
+
+
 @given(PLANS)
 def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None:
     count = len(plan.nemesis)
@@ -195,12 +213,12 @@ def test_in_each_lane_every_family_comes_before_any_comes_twice(
         assert len(set(first)) == len(first)
 
 
-def test_a_run_of_all_faults_for_five_minutes_has_every_kind_and_at_least_45() -> None:
+def test_a_run_of_all_faults_for_six_minutes_has_every_kind_and_at_least_55() -> None:
     for seed in range(100):
-        plan = Plan(seed=seed, nemesis=("all",), time_limit_s=300)
+        plan = Plan(seed=seed, nemesis=("all",), time_limit_s=360)
         schedule = deal_schedule(plan, abilities=frozenset(Ability))
         both = len({fault.lane for fault in schedule.faults}) == 2
-        assert len(schedule.faults) >= (45 if both else 25), seed
+        assert len(schedule.faults) >= (55 if both else 25), seed
         assert {fault.kind for fault in schedule.faults} == {
             kind
             for kinds in played_families(plan, abilities=frozenset(Ability)).values()
@@ -313,6 +331,10 @@ def test_families_that_are_left_out_for_one_reason_share_a_sentence_that_names_i
     assert deal_schedule(plan, abilities=able, why_not=why_not).dropped == (
         "faults of partition, splits and clients are left out: there is no nft",
         "faults of network are left out: /dev/net/tun is root's",
+        (
+            "faults of keeper and keeper-links are left out: ZooKeeper does not keep the metadata"
+            " of this system (of Kafka up to 3.9 it may)"
+        ),
     )
 
 

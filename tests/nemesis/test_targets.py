@@ -15,7 +15,11 @@ NODES = ["n1", "n2", "n3", "n4", "n5"]
 PLACES = [(topic, number) for topic in ("log-0", "log-1") for number in range(4)]
 GROUPS = tuple(Coordinated(kind=CoordinatorKind.GROUP, key=f"log-{number}") for number in range(2))
 ROSTER = Roster(
-    nodes=tuple(NODES), voters=tuple(NODES), partitions=tuple(PLACES), coordinated=GROUPS
+    nodes=tuple(NODES),
+    voters=tuple(NODES),
+    partitions=tuple(PLACES),
+    coordinated=GROUPS,
+    outside=("zk",),
 )
 SEEDS = st.integers(0, 2**32)
 

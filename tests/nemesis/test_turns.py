@@ -258,7 +258,7 @@ def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
     world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
     world.cluster.asleep.add("n1")
     began = _played(world, fault(1, "kill", "n1", hold_s=1), fault(2, kind, "n2", at_s=30))
-    why = None if kind == "isolate" else "the main phase ended before the faults ahead of it"
+    why = None if kind == "isolate" else "it takes or parts all nodes, and a fault before it"
     assert str(began[2][1]).startswith(str(why)), began
 
 

@@ -5,7 +5,7 @@ import pytest
 from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
-from nemesis.targets import ON_CONTROLLERS, QUORUM_VOTERS
+from nemesis.targets import KEEPER, ON_CONTROLLERS, QUORUM_VOTERS
 from results.record.plan import ALL, Plan, PlanError
 from results.record.plan_parts import PlannedFault
 from results.record.terms import Mode
@@ -70,7 +70,11 @@ def test_it_is_refused_with_one_sentence(plan: Plan, fault: dict[str, object], w
 @pytest.mark.parametrize("system", ["kafka:4.3.1", APART, "kafka:3.9.1:zookeeper"])
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_may_be_written_with_the_roles_that_it_is_dealt(kind: str, system: str) -> None:
-    plan = Plan(system=system, nodes=5, replication=3)
+    plan = Plan(system=system, nodes=5, replication=3, workload="groups")
+    if not plan.kept_outside and KEEPER in KINDS[kind].aims:
+        with pytest.raises(PlanError, match="a quorum of Kafka's own keeps the metadata"):
+            _schedule(plan, kind=kind, target=KEEPER)
+        return
     if kind == "disputed-election" and plan.mode is Mode.ZOOKEEPER:
         with pytest.raises(PlanError, match="not a quorum of Kafka's own"):
             _schedule(plan, kind=kind, target=QUORUM_VOTERS)

@@ -330,6 +330,33 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
+_ASKS = "import socket, sys; at = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1);\
+at.settimeout(1); at.sendall(b'srvr'); print(at.recv(9).decode())"
+
+
+def seen_zookeeper(folder: Path, address: str, networks: Mapping[str, int | None]) -> Seen:
+    """Return the servers of a ZooKeeper by state, and who gets an answer from it.
+
+    Args:
+        folder: Of the server, which its command line names.
+        address: Where it listens, `host:port`.
+        networks: By name a process in whose network is asked; None: in ours.
+    """
+    servers: dict[str, str] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(folder / "zoo.cfg").encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                letter = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                servers |= {entry.name: letter} if letter not in "ZX" else {}
+    asked = {}
+    for name, network in networks.items():
+        prefix = ["nsenter", f"--net=/proc/{network}/ns/net", "--"] if network else []
+        argv = [*prefix, sys.executable, "-c", _ASKS, *address.split(":")]
+        said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        asked[name] = said.startswith("Zookeeper")
+    return {"servers": servers, "answered": asked}
+
+
 def kernel_of(network: int) -> str:
     """Return the devices, routes and rules of a process's network."""
     script = "ip -brief link | cut -d' ' -f1; ip route; ip rule; nft -s list ruleset"

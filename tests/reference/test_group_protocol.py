@@ -8,12 +8,12 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 from msgspec.structs import replace
 
+from cluster.coordinators import key_partition
 from cluster.files.group_offsets import Committed, Place
 from cluster.reference.broker.coordinator import MOST_GROUPS, Commit, GroupCoordinator
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.offsets import (
     committed_offsets,
-    group_partition,
     offsets_batch,
 )
 from cluster.reference.machine import Asker, CancelTimer, Effect, Reply, SetTimer
@@ -195,10 +195,17 @@ def test_a_static_member_comes_back_in_the_place_of_its_old_process() -> None:
 @pytest.mark.parametrize(
     ("group", "hashed"),
     # Strings whose hashes by Java are well known; Kafka takes their lowest 31 bits.
-    [("g", 103), ("Aa", 2112), ("BB", 2112), ("hello", 99162322), ("polygenelubricants", 0)],
+    [
+        ("g", 103),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("hello", 99162322),
+        ("polygenelubricants", 0),
+        ("pipeline-0", 1076719675),
+    ],
 )
 def test_a_group_lies_where_java_would_look_for_it(group: str, hashed: int) -> None:
-    assert group_partition(group, 50) == hashed % 50
+    assert key_partition(group, 50) == hashed % 50
 
 
 def test_offsets_are_read_back_as_they_were_committed() -> None:

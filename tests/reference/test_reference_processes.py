@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from cluster.coordinators import key_partition
 from cluster.files.batches import read_segment
 from cluster.files.group_offsets import OFFSETS_TOPIC
-from cluster.reference.broker.offsets import group_partition
 from cluster.reference.process.control import SOCKET
 from cluster.reference.wire.apis import APIS
 from cluster.reference.wire.frames import framed
@@ -222,7 +222,7 @@ def test_committed_offsets_outlive_their_coordinator(tmp_path: Path) -> None:
         assert len(read(reader, 20)) == 20
         reader.commit(asynchronous=False)
         offsets = cluster.admin().list_topics(OFFSETS_TOPIC, timeout=LIMIT_S).topics[OFFSETS_TOPIC]
-        coordinator = offsets.partitions[group_partition("group", 4)].leader
+        coordinator = offsets.partitions[key_partition("group", 4)].leader
         cluster.kill(coordinator)
         cluster.wait_live([node for node in cluster.ids if node != coordinator])
         place = TopicPartition("read", 0)

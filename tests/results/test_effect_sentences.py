@@ -1,13 +1,19 @@
 """What the page says of each effect that a fault can have, and of what it does not know."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import pytest
 
 from cluster.protocol import Quality
-from nemesis.broker_effects import ProcessChange, Restarted, RollingRestartEffect
+from nemesis.broker_effects import (
+    KillEffect,
+    ProcessChange,
+    Restarted,
+    RollingRestartEffect,
+    StruckAgain,
+)
 from nemesis.cluster_effects import (
     AssignedAgainEffect,
     ClockEffect,
@@ -83,7 +89,18 @@ def _quality(**what: float) -> QualityEffect:
     return QualityEffect(shape_id="fault-1", took_s=1, quality=Quality(**what), links=(link,))  # type: ignore[arg-type] # floats
 
 
+STRUCK = StruckAgain(node="n2", pid=812, start_ticks=2, lived_s=1.25, back=True)
 SENTENCES: list[tuple[Any, str]] = [
+    (
+        KillEffect(
+            took_s=4, processes=(GONE,), again=(STRUCK, replace(STRUCK, pid=813, back=False))
+        ),
+        (
+            "process 811 of n2 is gone; process 812 of n2 was killed 1.2 s after its start, after"
+            " it was registered; process 813 of n2 was killed 1.2 s after its start, before it was"
+            " registered"
+        ),
+    ),
     (
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
         "probes stopped arriving and arrived again, by turns, on n1 → n2",
@@ -302,7 +319,7 @@ HEALS: list[tuple[Any, str]] = [
     ),
 ]
 OF_OLD = {
-    "CutEffect", "KillEffect", "StopEffect", "PauseEffect", "PowerLossEffect",
+    "CutEffect", "StopEffect", "PauseEffect", "PowerLossEffect",
     "JoinEffect", "BackEffect", "SupersededEffect", "LeftEffect",
 }  # fmt: skip
 """Told on the pages of whole runs, in other tests."""

@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 from kio.schema.errors import ErrorCode
 
+from cluster.coordinators import key_partition
 from cluster.files.group_offsets import OFFSETS_TOPIC, Committed, Place
 from cluster.reference.broker.group import NS_PER_MS, Group
 from cluster.reference.broker.offsets import (
     MOST_NAME_BYTES,
     committed_offsets,
-    group_partition,
     offsets_batch,
 )
 from cluster.reference.bugs import Bug
@@ -203,7 +203,7 @@ class GroupCoordinator:
                 commits.append((place, committed))
         if not commits:
             return _answer(asked, ErrorCode.none, refused)
-        partition = group_partition(asked.group_id, self.partitions)
+        partition = key_partition(asked.group_id, self.partitions)
         produced = ProducePartition(
             topic=OFFSETS_TOPIC,
             partition=partition,
@@ -234,7 +234,7 @@ class GroupCoordinator:
     def _kept(self, group: str) -> _Kept | None:
         if not self.partitions or len(group) > MOST_NAME_BYTES:
             return None
-        return self._led.get(group_partition(group, self.partitions))
+        return self._led.get(key_partition(group, self.partitions))
 
     def _join(self, asker: Asker, asked: JoinGroupRequest) -> Iterator[Effect]:
         kept = self._kept(asked.group_id)

@@ -5,13 +5,14 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from cluster.coordinators import key_partition
 from cluster.files.group_offsets import OFFSETS_TOPIC
 from cluster.reference.broker.coordinator import (
     Commit,
     GroupCoordinator,
     GroupRequest,
 )
-from cluster.reference.broker.offsets import MOST_NAME_BYTES, group_partition
+from cluster.reference.broker.offsets import MOST_NAME_BYTES
 from cluster.reference.broker.views import address_of
 from cluster.reference.controller.image import MetadataImage
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply
@@ -139,7 +140,7 @@ class Groups:
         topic = image.topics.get(OFFSETS_TOPIC)
         broker = None
         if topic is not None:
-            partition = topic.partitions.get(group_partition(key, len(topic.partitions)))
+            partition = topic.partitions.get(key_partition(key, len(topic.partitions)))
             broker = image.brokers.get(partition.leader) if partition is not None else None
         address = address_of(broker) if broker is not None and not broker.fenced else None
         if broker is None or address is None:

@@ -6,7 +6,6 @@ behind two bytes with its version; a key without a value forgets an offset.
 
 import struct
 from collections.abc import Iterator, Sequence
-from operator import mul
 
 from crc32c import crc32c
 
@@ -15,8 +14,6 @@ from cluster.files.group_offsets import Committed, Place, position_of
 
 MOST_NAME_BYTES = 32_767
 """What a name can have in the records; requests can bring longer ones."""
-_POWERS = [1]
-"""Of 31, as far as names have needed them: of a long name a loop would take milliseconds."""
 _KEY_VERSION, _VALUE_VERSION = 1, 3
 _MAGIC = 2
 _NONE = -1
@@ -24,16 +21,6 @@ _HEAD = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 _PREFIX_BYTES = 12
 _SEVEN_BITS, _MORE = 0x7F, 0x80
-
-
-def group_partition(group: str, count: int) -> int:
-    """Return which partition of `__consumer_offsets` keeps a group: Java's hash of its name."""
-    coded = group.encode("utf-16-be")
-    units = struct.unpack(f">{len(coded) // 2}H", coded)
-    while len(_POWERS) < len(units):
-        _POWERS.append(31 * _POWERS[-1] & 0xFFFF_FFFF)
-    number: int = sum(map(mul, reversed(units), _POWERS))
-    return (number & 0x7FFF_FFFF) % count
 
 
 def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -> bytes:
