@@ -10,6 +10,10 @@ from results.record.plan import REFERENCE, Plan
 from results.record.plan_contents import Contents
 
 USE_ANOTHER = "use --hosts namespace"
+OWN_HOSTS = (
+    "nodes that cut their own links have no file system of Logquake's below their data; use --hosts"
+    " namespace"
+)
 
 
 def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
@@ -48,11 +52,15 @@ def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
     found = dict(abilities_of(hosts))
     if system.cuts_by_itself(hosts):
         found[Ability.CUT] = ""
+        # Its nodes keep to their own files by themselves.
+        found |= dict.fromkeys((Ability.SLOW_DISK, Ability.FAULTY_DISK), OWN_HOSTS)
     return {**found, **why_not(system.declared())}
 
 
 def _refuse_unsimulated(plan: Plan) -> None:
     refusals = {
+        "nemesis: in virtual time disk deals slow disks, and slow-disks is of real hosts; take"
+        " --nemesis disk": "slow-disks" in plan.nemesis,
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
         "simulated clients do not compress: take compression none": plan.compression != "none",

@@ -16,6 +16,7 @@ from cluster.systems.system import Deployment
 from harness.client_library import client_library
 from harness.java_client import java_client
 from harness.signalled import SignalledEvent
+from nemesis.registry import breaks_disks
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -122,6 +123,7 @@ class RealWorld:
             paths.processes,
             image=plan.image,
             disk_mb=plan.disk_mb,
+            faulty_disks=breaks_disks(plan),
             own_software=plan.named.is_yours,
         )
 

@@ -61,6 +61,7 @@ class Book:
         rows: The `faults` table.
         claims: Who has which broker.
         seed: The run's.
+        hosts: As in its plan.
         roster: Who there is, for targets by role; None: a script names its nodes.
         dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
             hand that is refused.
@@ -73,6 +74,7 @@ class Book:
     rows: FaultRows
     claims: Claims
     seed: int
+    hosts: str = ""
     roster: Roster | None = None
     dealt: bool = False
     failover_s: float = 0.0
@@ -120,7 +122,7 @@ class Life:
         """What the targets led when it began, and others of the ISR can lead."""
         spec = Spec(
             kind=scheduled.kind,
-            family=KINDS[scheduled.kind].family if scheduled.kind in KINDS else "",
+            family=kind.family_for(book.hosts) if (kind := KINDS.get(scheduled.kind)) else "",
             target=scheduled.target,
             hold_s=scheduled.hold_s,
             at_s=scheduled.at_s,

@@ -125,21 +125,22 @@ class PowerLoss:
         return ReplicaCut(
             topic=place[0],
             partition=place[1],
-            recovery_point=self._end(log, {path: left[path].flushed for path in log}),
-            log_end_before=self._end(log, {path: len(data) for path, data in log.items()}),
-            log_end_after=self._end(log, {path: left[path].kept for path in log}),
+            recovery_point=_end(self._logs, log, {path: left[path].flushed for path in log}),
+            log_end_before=_end(self._logs, log, {path: len(data) for path, data in log.items()}),
+            log_end_after=_end(self._logs, log, {path: left[path].kept for path in log}),
             bytes_cut=sum(left[path].lost for path in log),
         )
 
-    def _end(self, log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
-        """Return the offset behind the last whole batch, if files have so many bytes."""
-        end = 0
-        for path, data in sorted(log.items()):
-            batches = self._logs.read(data[: sizes[path]]).batches
-            end = batches[-1].end_offset if batches else max(end, int(path.stem))
-            if sizes[path] < len(data):
-                break  # Nobody who reads this segment gets to those behind it.
-        return end
+
+def _end(logs: Logs, log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
+    """Return the offset behind the last whole batch, if files have so many bytes."""
+    end = 0
+    for path, data in sorted(log.items()):
+        batches = logs.read(data[: sizes[path]]).batches
+        end = batches[-1].end_offset if batches else max(end, int(path.stem))
+        if sizes[path] < len(data):
+            break  # Nobody who reads this segment gets to those behind it.
+    return end
 
 
 def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> list[ReplicaCut]:
@@ -167,6 +168,42 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
         for place, folder in sorted(found.items())
         if places is None or place in places
     ]
+
+
+def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
+    """Cut the logs of a broker that is gone to what of their segments was on disk.
+
+    Args:
+        disk: The broker's files; its logs are in `data`.
+        logs: Knows the files.
+        flushed: How many bytes of each segment; none: it was not there yet.
+
+    Returns:
+        What was cut of each partition, also where that is nothing.
+    """
+    cuts = []
+    for place, folder in sorted(logs.replica_folders(disk)):
+        segments = logs.segments(disk, folder)
+        before = {each: disk.read(each) for each in segments}
+        sizes = {each: min(flushed.get(each, 0), len(before[each])) for each in segments}
+        ends = [_end(logs, before, {each: len(data) for each, data in before.items()}),
+                _end(logs, before, sizes)]  # fmt: skip
+        for each in segments:
+            if sizes[each] < len(before[each]):
+                gone = not sizes[each] and each != segments[0]
+                _shorten(disk, each, None if gone else sizes[each])
+        _remove_snapshots(disk, folder, ends[1])
+        cuts.append(
+            ReplicaCut(
+                topic=place[0],
+                partition=place[1],
+                recovery_point=ends[1],
+                log_end_before=ends[0],
+                log_end_after=ends[1],
+                bytes_cut=sum(len(data) - sizes[each] for each, data in before.items()),
+            )
+        )
+    return cuts
 
 
 class _Cutter:

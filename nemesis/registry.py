@@ -15,6 +15,7 @@ from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
+from nemesis.disk_error import DiskError
 from nemesis.disk_full import DiskFull
 from nemesis.disputed_election import LEAST_VOTERS, DisputedElection, has_enough_voters
 from nemesis.duplicate import duplicate
@@ -30,6 +31,7 @@ from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
 from nemesis.kill_twice import KillTwice
 from nemesis.loss import loss
+from nemesis.lost_flush import LostFlush
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
 from nemesis.pause_all import pause_all
@@ -45,6 +47,7 @@ from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
 from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
+from nemesis.torn_write import TornWrite
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
 from results.record.plan import SIMULATED, Plan, PlanError
@@ -63,6 +66,7 @@ class Kind:
 
     Attributes:
         family: What a plan's `nemesis` lists: `partition` has several kinds.
+        family_on_hosts: The one that deals it on real hosts, where that is another; empty: none is.
         make: Makes one.
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
@@ -90,6 +94,7 @@ class Kind:
     family: str
     make: FaultMaker
     settle_s: float
+    family_on_hosts: str = ""
     needs: frozenset[Ability] = frozenset()
     aims: tuple[str, ...] = ()
     aspect: Aspect = Aspect.PROCESS
@@ -109,9 +114,18 @@ class Kind:
         """Return how long it takes to be over, after its heal, on a plan's hosts."""
         return self.settle_s - (self.starts * START_S if hosts == SIMULATED else 0.0)
 
-    def is_dealt(self, hosts: str) -> bool:
-        """Tell whether schedules deal it on a plan's hosts."""
-        return not self.by_hand or hosts == SIMULATED
+    @property
+    def families(self) -> tuple[str, ...]:
+        """All families that deal it somewhere."""
+        return tuple(filter(None, (self.family, self.family_on_hosts)))
+
+    def family_for(self, hosts: str) -> str:
+        """Return the family that deals it on a plan's hosts."""
+        return self.family if hosts == SIMULATED else self.families[-1]
+
+    def is_dealt(self, family: str, hosts: str) -> bool:
+        """Tell whether schedules deal it as one of a family on a plan's hosts."""
+        return family == self.family_for(hosts) and (not self.by_hand or hosts == SIMULATED)
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -201,6 +215,17 @@ def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
 def _disk(make: FaultMaker, *more: Ability) -> Kind:
     needs = frozenset({Ability.DISK, Ability.KILL, *more})
     return Kind(family="disk", make=make, settle_s=9, starts=1, needs=needs)
+
+
+def _faulty_disk(make: FaultMaker, family: str, *more: Ability, when_whole: bool = False) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        settle_s=9,
+        starts=1,
+        needs=frozenset({Ability.FAULTY_DISK, Ability.KILL, *more}),
+        when_whole=when_whole,
+    )
 
 
 def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
@@ -304,12 +329,19 @@ KINDS: dict[str, Kind] = {
     ),
     "disk-full": _disk(DiskFull),
     "read-only": _disk(ReadOnly, Ability.STOP),
+    # Of a family of its own on real hosts, so that `disk` deals there what it always did.
     "slow-disk": Kind(
         family="disk",
+        family_on_hosts="slow-disks",
         make=SlowDisk,
         settle_s=1,
         needs=frozenset({Ability.SLOW_DISK}),
         aspect=Aspect.DISK,
+    ),
+    "disk-error": _faulty_disk(DiskError, "disk-errors"),
+    "torn-write": _faulty_disk(TornWrite, "disk-errors"),
+    "lost-flush": _faulty_disk(
+        LostFlush, "lost-flushes", Ability.STOP, Ability.FILES, Ability.APART, when_whole=True
     ),
     "clock-offset": _clock(ClockOffset),
     "clock-drift": _clock(ClockDrift),
@@ -415,14 +447,14 @@ def kinds_of(
     return tuple(
         name
         for name, kind in KINDS.items()
-        if kind.family == family and kind.needs <= able
+        if family in kind.families and kind.needs <= able
         if nodes is None or kind.least_nodes <= nodes
     )
 
 
 def unless_of(family: str) -> str:
     """Return why a plan does not suit a family, where that is one reason for all of its kinds."""
-    reasons = {kind.unless for kind in KINDS.values() if kind.family == family}
+    reasons = {kind.unless for kind in KINDS.values() if family in kind.families}
     return reasons.pop() if len(reasons) == 1 else ""
 
 
@@ -431,4 +463,22 @@ def needs_of(family: str) -> frozenset[Ability]:
 
     That is what its first kind needs; nothing if there is no such family.
     """
-    return next((kind.needs for kind in KINDS.values() if kind.family == family), frozenset())
+    return next((kind.needs for kind in KINDS.values() if family in kind.families), frozenset())
+
+
+def is_of(family: str, hosts: str) -> bool:
+    """Tell whether a family has a kind on a plan's hosts, whatever they can do."""
+    return any(family == kind.family_for(hosts) for kind in KINDS.values())
+
+
+def breaks_disks(plan: Plan) -> bool:
+    """Tell whether a fault of a plan needs disks of real hosts to be late, or to break requests."""
+    if plan.is_simulated or plan.scenario is not None:
+        return False
+    if plan.faults is None:
+        needs = [
+            kind.needs for kind in KINDS.values() if kind.family_for(plan.hosts) in plan.nemesis
+        ]
+    else:
+        needs = [kind_named(fault.kind).needs for fault in plan.faults]
+    return any({Ability.SLOW_DISK, Ability.FAULTY_DISK} & each for each in needs)

@@ -98,6 +98,7 @@ class Nemesis:
             rows=self._rows,
             claims=Claims(),
             seed=plan.seed,
+            hosts=plan.hosts,
             roster=self._roster,
             dealt=not schedule.overlapping,
             failover_s=plan.takeover_s + _BEYOND_S,

@@ -20,7 +20,7 @@ from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
-from nemesis.registry import KINDS, kinds_of, needs_of, unless_of
+from nemesis.registry import KINDS, is_of, kinds_of, needs_of, unless_of
 from nemesis.roster import roster_of
 from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
@@ -71,6 +71,7 @@ def deal_schedule(
         return _written_schedule(plan, plan.faults)
     families = played_families(plan, abilities=abilities)
     missing = [family for family in _wanted(plan) if family not in families]
+    missing = [each for each in missing if is_of(each, plan.hosts)]
     dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
@@ -90,7 +91,7 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         family: tuple(
             kind
             for kind in kinds_of(family, abilities, nodes=plan.nodes)
-            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(plan.hosts)
+            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(family, plan.hosts)
         )
         for family in _wanted(plan)
     }
@@ -116,7 +117,8 @@ def _with_room(
 
     left = dict(families)
     while left:
-        dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left, abilities)}
+        faults = _dealt_faults(plan, left, abilities)
+        dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in faults}
         if dealt == left.keys():
             return left
         del left[max(left, key=settles_s)]
@@ -236,6 +238,7 @@ _WORDS = {
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
     Ability.SLOW_DISK: "slow a node's disk down",
+    Ability.FAULTY_DISK: "break what a node's disk is told to do",
     Ability.KILL: "kill a broker and start it again",
     Ability.STOP: "stop a broker in order and start it again",
     Ability.PAUSE: "pause a broker",
@@ -379,7 +382,7 @@ def without_room(
         families: That were to be dealt.
         faults: What was dealt.
     """
-    dealt = {KINDS[fault.kind].family for fault in faults}
+    dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in faults}
     missing = [family for family in families if family not in dealt]
     if not missing:
         return []

@@ -1,13 +1,20 @@
-"""The fault `slow-disk`: every flush on a broker's disk takes up to 0.05 to 1.5 s.
+"""The fault `slow-disk`: every flush on a broker's disk takes up to 0.05 to 1.5 s longer.
 
 As of a busy disk, or of one that is about to fail. Whoever waits for a flush before it answers is
 held up: a quorum that counts only what is on disk, a broker that flushes before it acknowledges.
 Confirmed when a page of our own, written and flushed, takes as long as it was meant to, and before
 did not; its end, when it takes no longer than before. What was written is not at stake: a flush
-that has not come to its end has not been answered. It works in virtual time only, so far.
+that has not come to its end has not been answered.
+
+On real hosts every read and write takes as long, too, but for reads that the kernel's cache
+answers. There a page of our own is written, flushed and read, and the file system that makes them
+late counts them (`CanFaultDisk`). In virtual time only flushes are late.
 """
 
-from cluster.protocol import CanSlowDisk, ClusterError
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster.protocol import CanFaultDisk, CanSlowDisk, ClusterError
 from nemesis.brokers import running_broker
 from nemesis.disk_effects import QuickDiskEffect, SlowDiskEffect
 from nemesis.in_words import InWords
@@ -15,10 +22,38 @@ from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
+REQUESTS = ("read", "write", "fsync")
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
 """How long a flush takes at most, and half as long at least."""
 USUAL = 2.0
 """How much longer than before a flush may take when the disk is said to be quick again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateDiskEffect:
+    """Disks of real hosts that take long, by a page of our own and by what they count.
+
+    Attributes:
+        flushes_s: By node: how long the page took before the fault, and then.
+        late: By node: how many reads, writes and flushes were late, ours among them.
+    """
+
+    took_s: float
+    flushes_s: dict[str, tuple[float, float]]
+    late: dict[str, int]
+
+    @property
+    def told(self) -> str:
+        """What was measured."""
+        return "; ".join(
+            f"a page on the disk of {node} took {now_s:.3f} s, before {before_s:.3f} s;"
+            f" {self.late[node]} requests were late"
+            for node, (before_s, now_s) in self.flushes_s.items()
+        )
+
+
+def _late(counts: Mapping[str, int]) -> int:
+    return sum(counts.get(f"late {request}", 0) for request in REQUESTS)
 
 
 class SlowDisk:
@@ -36,7 +71,7 @@ class SlowDisk:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if site.hosts is None or not isinstance(site.hosts, CanSlowDisk):
-            raise ClusterError("these hosts cannot slow a disk down: use --hosts simulated")
+            raise ClusterError("these hosts cannot slow a disk down")
         for node in aim.targets:
             running_broker(site, node)
         self.targets = aim.targets
@@ -56,17 +91,24 @@ class SlowDisk:
         for node in self.targets:
             self._hosts.slow_disk(node, self._flush_s)
 
-    def confirm(self, patience: Patience) -> SlowDiskEffect | None:
+    def confirm(self, patience: Patience) -> SlowDiskEffect | LateDiskEffect | None:
         """See that a flush takes half of what it is meant to, or more, and did not before."""
         during_s = self._timed_s()
-        for node, took_s in during_s.items():
-            if not self._before_s[node] < self._flush_s / 2 <= took_s:
-                return None
         del patience  # One look tells: nothing has to come about.
-        return SlowDiskEffect(
-            took_s=stopwatch_s() - self._started_s,
-            flushes_s={node: (self._before_s[node], during_s[node]) for node in self.targets},
-        )
+        flushes_s = {node: (self._before_s[node], during_s[node]) for node in self.targets}
+        took_s = stopwatch_s() - self._started_s
+        if isinstance(self._hosts, CanFaultDisk):
+            late = {node: _late(self._hosts.disk_counts(node)) for node in self.targets}
+            if all(late.values()) and all(self._is_late(*each) for each in flushes_s.values()):
+                return LateDiskEffect(took_s=took_s, flushes_s=flushes_s, late=late)
+            return None
+        if all(before < self._flush_s / 2 <= now for before, now in flushes_s.values()):
+            return SlowDiskEffect(took_s=took_s, flushes_s=flushes_s)
+        return None
+
+    def _is_late(self, before_s: float, now_s: float) -> bool:
+        """Tell whether a page was written, flushed and read late, on a machine that may be busy."""
+        return now_s >= max(before_s, len(REQUESTS) * self._flush_s)
 
     def heal(self) -> None:
         """Have the disks be as quick as they were. Idempotent."""
@@ -102,8 +144,8 @@ class SlowDisk:
 
 SAYS = {
     "slow-disk": InWords(
-        does="every flush on a broker's disk takes up to 0.05 to 1.5 s",
-        injected="the simulated disk",
+        does="every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts every request",
+        injected="the simulated disk; on real hosts a file system (FUSE) below the data",
         proven="a page of our own, written and flushed, takes as long",
         undone="the disk is as it was; the same measure",
     ),

@@ -98,6 +98,14 @@ class QuickenDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MendDisk:
+    """Have a node's disk break no request. A dead run's file systems end with its agents."""
+
+    kind: Literal["mend-disk"] = "mend-disk"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
     """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
 
@@ -132,6 +140,7 @@ Undo = Annotated[
     | EmptyDisk
     | UnlockDisk
     | QuickenDisk
+    | MendDisk
     | Reassign
     | DropTopics
     | TrueClock,

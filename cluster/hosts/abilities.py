@@ -4,13 +4,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster.hosts import clock
-from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
+from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, faulty_disk_trial, shape_trial
 from cluster.protocol import OF_SYSTEMS, Ability
 from results.record.plan import ATTACHED, SIMULATED
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
+SERVED = ("namespace", "process")
+"""Hosts whose nodes' data can lie below a file system of ours."""
 NOT_BUILT = "this kind of hosts cannot do it"
-VIRTUAL_ONLY = "disks are slowed down in virtual time only, so far; use --hosts simulated"
+NOT_SERVED = (
+    "the data of its nodes do not lie below a file system of Logquake's; use --hosts namespace or"
+    " --hosts process"
+)
+SOUND = "simulated disks break no request; use --hosts namespace or --hosts process"
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
@@ -23,10 +29,14 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
             `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind in {SIMULATED, ATTACHED}:  # What an attached cluster cannot do, its file declares.
+    if kind == ATTACHED:  # What an attached cluster cannot do, its file declares.
         return dict.fromkeys(Ability, "")
+    if kind == SIMULATED:
+        return {**dict.fromkeys(Ability, ""), Ability.FAULTY_DISK: SOUND}
     able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
-    return {**dict.fromkeys(OF_SYSTEMS, ""), **able, Ability.SLOW_DISK: VIRTUAL_ONLY}
+    faulty = _why_not(faulty_disk_trial()) if kind in SERVED else NOT_SERVED
+    disks = {Ability.SLOW_DISK: faulty, Ability.FAULTY_DISK: faulty}
+    return {**dict.fromkeys(OF_SYSTEMS, ""), **able, **disks}
 
 
 def built_for(hosts: str) -> frozenset[Ability]:
@@ -39,7 +49,7 @@ def built_for(hosts: str) -> frozenset[Ability]:
         hosts: As above, or `auto`.
     """
     everything = frozenset(Ability)
-    return everything if hosts == SIMULATED else everything - {Ability.SLOW_DISK}
+    return everything - {Ability.FAULTY_DISK} if hosts == SIMULATED else everything
 
 
 def _of_processes() -> Mapping[Ability, str]:

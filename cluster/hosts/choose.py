@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import assert_never
 
 from cluster.hosts.examine import namespace_trials
+from cluster.hosts.faulty_disks import FaultyNamespaceDisks, FaultyNamespaces, FaultyProcesses
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.node_disks import NamespaceDisks
 from cluster.hosts.process import ProcessHosts
@@ -102,6 +103,7 @@ def make_hosts(
     *,
     image: str | None = None,
     disk_mb: int | None = None,
+    faulty_disks: bool = False,
     own_software: bool = False,
 ) -> Hosts:
     """Return hosts of a kind that was chosen before; `up` makes them.
@@ -113,16 +115,18 @@ def make_hosts(
         processes_file: `RunPaths.processes`.
         image: Of the containers.
         disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
+        faulty_disks: Each node's data lie below a file system that can be late and break requests.
         own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):
         case HostKind.NAMESPACE if disk_mb is not None:
-            return NamespaceDisks(nodes, processes_file, disk_mb=disk_mb)
+            with_disks = FaultyNamespaceDisks if faulty_disks else NamespaceDisks
+            return with_disks(nodes, processes_file, disk_mb=disk_mb)
         case HostKind.NAMESPACE:
-            return NamespaceHosts(nodes, processes_file)
+            return (FaultyNamespaces if faulty_disks else NamespaceHosts)(nodes, processes_file)
         case HostKind.PROCESS:
-            return ProcessHosts(nodes, processes_file)
+            return (FaultyProcesses if faulty_disks else ProcessHosts)(nodes, processes_file)
         case HostKind.SSH:
             from cluster.hosts.ssh.hosts import SshHosts  # noqa: PLC0415 - as above
 

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
+from cluster.hosts.faulty_disk import TRIAL as DISK_TRIAL
+from cluster.hosts.faulty_disks import PROGRAM, own_mounts
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.hosts.shaper import TRIAL, TUN
@@ -25,6 +27,9 @@ OPEN_TO_ALL = (
     f"run as root, or let every user open it, until the next boot by sudo chmod 0666 {TUN}, or for"
     ' good by a udev rule, KERNEL=="tun", MODE="0666"'
 )
+FUSE = "/dev/fuse"
+OPEN_FUSE = f"run as root, or have udev let every user open {FUSE}, as it does by default"
+MAKE_FUSE = f"type as root: modprobe fuse; in a container, start it with --device {FUSE}"
 MAKE_TUN = f"type as root: modprobe tun; in a container, start it with --device {TUN}"
 BLOCKERS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
@@ -56,7 +61,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    return [_user(), *namespace_trials(), docker(), disk_trial(), shape_trial(), clock_trial()]
+    trials = [disk_trial(), faulty_disk_trial(), shape_trial(), clock_trial()]
+    return [_user(), *namespace_trials(), docker(), *trials]
 
 
 def namespace_trials() -> list[Finding]:
@@ -107,25 +113,46 @@ def disk_trial() -> Finding:
 
 
 @functools.cache
+def faulty_disk_trial() -> Finding:
+    """Return whether a node's data can lie below a file system of ours (FUSE)."""
+    what = "disks that are late and break requests (FUSE)"
+    if platform.system() != "Linux":
+        return Finding(
+            what=what, works=False, detail=f"this is {platform.system()}", remedy=NO_REMEDY
+        )
+    try:
+        os.close(os.open(FUSE, os.O_RDWR))
+    except OSError as refused:
+        detail, remedy = _refused(FUSE, refused, OPEN_FUSE, MAKE_FUSE)
+        return Finding(what=what, works=False, detail=detail, remedy=remedy)
+    argv = [*own_mounts(), sys.executable, "-P", str(PROGRAM), DISK_TRIAL]
+    tried = _run(what, argv, remedy=NO_REMEDY)
+    if "libfuse" in tried.detail:
+        return replace(tried, detail="libfuse is missing", remedy=f"{INSTALL} libfuse3-3")
+    return tried
+
+
+@functools.cache
 def shape_trial() -> Finding:
     """Return whether packets can be led through a program of ours, by a TUN device."""
     what = "shaping of links (TUN device)"
     try:
         os.close(os.open(TUN, os.O_RDWR))
     except OSError as refused:
-        detail, remedy = _tun_refused(refused)
+        detail, remedy = _refused(TUN, refused, OPEN_TO_ALL, MAKE_TUN)
         return Finding(what=what, works=False, detail=detail, remedy=remedy)
     return _try(what, [sys.executable, "-I", "-S", SHAPER, TRIAL], remedy=MAKE_TUN)
 
 
-def _tun_refused(refused: OSError) -> tuple[str, str]:
-    """Return why the TUN device cannot be opened, and what to do about it."""
+def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple[str, str]:
+    """Return why a device cannot be opened, and what to do about it."""
     if isinstance(refused, FileNotFoundError):
-        return f"there is no {TUN}", MAKE_TUN
+        return f"there is no {device}", to_make
     if isinstance(refused, PermissionError) and os.geteuid() != 0:
-        seen = Path(TUN).stat()
-        return f"{TUN} belongs to uid {seen.st_uid}, mode {seen.st_mode & 0o7777:04o}", OPEN_TO_ALL
-    return f"{TUN}: {refused.strerror}", MAKE_TUN
+        seen = Path(device).stat()
+        owner = f"{device} belongs to uid {seen.st_uid}, mode {seen.st_mode & 0o7777:04o}"
+        return owner, to_open
+    return f"{device}: {refused.strerror}", to_make
 
 
 def clock_trial() -> Finding:
@@ -171,14 +198,22 @@ def _program(name: str, package: str) -> Finding:
 def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
     """Run a command in a hub of its own, which vanishes with it."""
     try:
+        inside = [*enter_prefix(), *argv]
+    except UserError as error:
+        return Finding(what=what, works=False, detail=str(error), remedy=remedy)
+    return _run(what, inside, remedy=remedy)
+
+
+def _run(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
+    try:
         done = subprocess.run(  # noqa: S603 - fixed words
-            [*enter_prefix(), *argv],
+            argv,
             capture_output=True,
             text=True,
             timeout=TRIAL_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError, UserError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return Finding(what=what, works=False, detail=str(error), remedy=remedy)
     if done.returncode == 0:
         return Finding(what=what, works=True, detail="tried", remedy="")

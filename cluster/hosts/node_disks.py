@@ -45,11 +45,12 @@ class NamespaceDisks(NamespaceHosts):
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Give a node its disk, and bring the data there that were prepared here."""
         del software  # This machine's own, and the nodes see it.
-        here = self._here(node)
+        here, at = self._here(node), str(self.mount_point(node))
         here.mkdir(parents=True, exist_ok=True)
         if node not in self._with_disk:
             size = f"size={self._disk_mb}m,mode=755"
-            self.machine(node).run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(here)])
+            self.machine(node).run(["mkdir", "-p", at])
+            self.machine(node).run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", at])
             self._with_disk.add(node)
         shutil.copytree(here, self._there(node), dirs_exist_ok=True)
 
@@ -125,8 +126,12 @@ class NamespaceDisks(NamespaceHosts):
         self._there(node)
         # With both operands mount adds no options of its own (mount(8)), such as the uid of an
         # ordinary user, which means nothing in his own namespace.
-        words = ["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", str(self._here(node))]
-        self.machine(node).run(words)
+        at = str(self.mount_point(node))
+        self.machine(node).run(["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", at])
+
+    def mount_point(self, node: str) -> Path:
+        """Return where a node's disk is, in its own mount namespace."""
+        return self._here(node)
 
     def _here(self, node: str) -> Path:
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
@@ -139,8 +144,8 @@ class NamespaceDisks(NamespaceHosts):
         """
         if node not in self._with_disk:
             raise ClusterError(f"{node} has no disk of its own")
-        here = self._here(node)
-        return Path(f"/proc/{self.machine(node).process.pid}/root") / here.relative_to("/")
+        root = Path(f"/proc/{self.machine(node).process.pid}/root")
+        return root / self.mount_point(node).relative_to("/")
 
 
 def _write_until_full(file: int, data: bytes) -> None:

@@ -24,19 +24,25 @@ class ProcessHosts(LocalHosts):
     Args:
         nodes: Their names.
         processes_file: `RunPaths.processes`.
+        prefix: What the agent is started through: nothing.
     """
 
     kind = "process"
 
-    def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
+    def __init__(
+        self, nodes: Sequence[str], processes_file: Path, *, prefix: Sequence[str] = ()
+    ) -> None:
         super().__init__(processes_file)
-        self._nodes = tuple(nodes)
+        self.nodes = tuple(nodes)
+        self._prefix = tuple(prefix)
         self._machine: Machine | None = None
 
     def up(self) -> None:
         """Start the agent."""
         if self._machine is None:
-            self._machine = Machine("all nodes", ProcessLedger(self.processes_file))
+            self._machine = Machine(
+                "all nodes", ProcessLedger(self.processes_file), prefix=self._prefix
+            )
             try:
                 self._machine.wait_ready()
             except ClusterError:
@@ -50,10 +56,18 @@ class ProcessHosts(LocalHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process; it dies with the hosts, and with the harness."""
+        return self.machine(node).spawn(node, command)
+
+    def machine(self, node: str) -> Machine:
+        """Return the one machine that there is.
+
+        Raises:
+            ClusterError: There is no such node, or the hosts are down.
+        """
         self._check(node)
         if self._machine is None:
             raise ClusterError("the hosts are down")
-        return self._machine.spawn(node, command)
+        return self._machine
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
         """Return the exit code of what was spawned, or minus the signal that ended it."""
@@ -70,8 +84,8 @@ class ProcessHosts(LocalHosts):
         remove_leavings(self.processes_file)
 
     def _check(self, node: str) -> None:
-        if node not in self._nodes:
-            raise ClusterError(f"there is no node {node}, only {', '.join(self._nodes)}")
+        if node not in self.nodes:
+            raise ClusterError(f"there is no node {node}, only {', '.join(self.nodes)}")
 
 
 def free_ports(count: int) -> list[int]:

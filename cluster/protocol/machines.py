@@ -1,7 +1,7 @@
 """What machines can do: start and signal processes, hold files, and what not every kind can."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -134,6 +134,8 @@ class Ability(StrEnum):
     """Have a broker see another time (`CanShiftClock`)."""
     SLOW_DISK = "slow-disk"
     """Have a node's disk take long (`CanSlowDisk`)."""
+    FAULTY_DISK = "faulty-disk"
+    """Have a node's disk refuse, tear and forget what it is told to do (`CanFaultDisk`)."""
     KILL = "kill"
     """Kill a broker, and start it again (`CanKill`)."""
     STOP = "stop"
@@ -207,13 +209,62 @@ class CanSlowDisk(Protocol):
     """Hosts whose disks can be made to take long."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Have each flush on a node's disk take up to so many seconds, and half of it at least."""
+        """Have each flush on a node's disk take up to so many seconds, and half of it at least.
+
+        Real disks have each read and write take as long, too.
+        """
 
     def quicken_disk(self, node: str) -> None:
         """Have it be as quick as it was. Idempotent."""
 
     def time_flush_s(self, node: str) -> float:
         """Write a page to a node's disk and flush it; return how long that took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskAnswers:
+    """What a disk said to a page that was written, flushed and read again.
+
+    Attributes:
+        errors: By request, `read`, `write` and `fsync`: the name of its error; empty: none.
+        written: How many bytes the page has.
+        stored: How many of them lie below the node's file system; -1: nobody looked.
+    """
+
+    errors: Mapping[str, str]
+    written: int
+    stored: int
+
+
+@runtime_checkable
+class CanFaultDisk(Protocol):
+    """Hosts whose disks can be made to break requests, one way at a time on each node."""
+
+    def fault_disk(self, node: str, kind: str, requests: Collection[str]) -> None:
+        """Have requests be broken on a node's disk, in place of any that were so far.
+
+        Args:
+            node: Whose.
+            kind: `refused`: they get EIO; `torn`: a write stores its first half and gets EIO;
+                `short`: it stores that and says so; `lost`: a flush of a partition's segment is
+                answered and not done.
+            requests: `read`, `write`, `fsync`.
+        """
+
+    def mend_disk(self, node: str) -> None:
+        """Have none be broken. Idempotent."""
+
+    def disk_counts(self, node: str) -> Mapping[str, int]:
+        """Return how often that came to pass, since it was ordered: `{"refused write": 3}`."""
+
+    def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
+        """Return how many bytes of each segment were on disk when flushes began to be lost."""
+
+    def try_requests(self, node: str) -> DiskAnswers:
+        """Write a page to a node's disk, flush it and read it again."""
+
+    def disk_is_gone(self, node: str) -> bool:
+        """Tell whether what breaks a node's requests has ended, so that none is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,163 @@
+"""The fault `lost-flush`: a disk says that it has flushed and has not, and then loses its power.
+
+As of a disk with a volatile cache that ignores its flushes. From the beginning on each flush of a
+partition's segment is answered and dropped. The broker is then stopped in order: Kafka flushes
+every log, and notes that it ended cleanly, so that it recovers nothing when it starts. Then what
+was not on disk when the fault began is cut off, also below the recovery point, and the broker is
+started on that. Others of the ISR have what it lost; what every replica lost in the same way was
+never promised (`power-loss`).
+
+What is not simulated: flushes of the metadata log and of checkpoints are true, because a voter that
+forgets breaks what Raft presumes; nothing is torn within a batch; and indexes behind the cut go,
+which Kafka makes again.
+"""
+
+from dataclasses import dataclass
+
+from cluster.protocol import CanFaultDisk, CanKill, ClusterError, Disk
+from nemesis.broker_effects import BackEffect, ProcessChange
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.disk_effects import ReplicaCut
+from nemesis.in_words import InWords
+from nemesis.power_loss import cut_to
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.stop import STOP_LIMIT_S
+from nemesis.undo import MendDisk, Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+GONE_LIMIT_S = 10.0
+WRITES_S = (1.0, 4.0)
+"""So long brokers write what will be lost, before they are stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostFlushEffect:
+    """Brokers whose disk lost what it had said was flushed.
+
+    Attributes:
+        graceful: Nodes that ended by themselves within the limit; others were killed after it.
+        processes: The brokers that were stopped.
+        flushes: By node: how many flushes of segments were answered and not done.
+        replicas: What that took of each log; `recovery_point` is what was flushed in truth.
+    """
+
+    took_s: float
+    graceful: tuple[str, ...]
+    processes: tuple[ProcessChange, ...]
+    flushes: dict[str, int]
+    replicas: tuple[ReplicaCut, ...]
+
+    @property
+    def told(self) -> str:
+        """What was measured."""
+        lost = sum(each.log_end_before - each.log_end_after for each in self.replicas)
+        logs = sum(each.bytes_cut > 0 for each in self.replicas)
+        size = sum(each.bytes_cut for each in self.replicas)
+        flushes = ", ".join(f"{count} flushes of {node}" for node, count in self.flushes.items())
+        records = f"{lost} records of {logs} logs ({size} bytes)"
+        return f"{flushes} were answered and lost, and with them {records}"
+
+
+class LostFlush:
+    """Brokers that were stopped in order, and whose logs end where they were flushed in truth.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts lose flushes, and its brokers' files are at hand.
+
+    Raises:
+        ClusterError: They do not, or are not.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if not isinstance(site.cluster, CanKill):
+            raise ClusterError("the brokers of this cluster cannot be killed")
+        if site.hosts is None or not isinstance(site.hosts, CanFaultDisk):
+            raise ClusterError("these hosts have no disks that lose flushes")
+        if site.disk_of is None or site.logs is None:
+            raise ClusterError("the disks of this cluster are not at hand")
+        self.targets = aim.targets
+        self._site, self._stop, self._logs = site, aim.stop, site.logs
+        self._faulty: CanFaultDisk = site.hosts
+        self._brokers = HitBrokers(site, aim.targets)
+        self._disks: dict[str, Disk] = {node: site.disk_of(node) for node in aim.targets}
+        self._writes_s = aim.rng.uniform(*WRITES_S)
+        self._graceful: list[str] = []
+        self._flushes: dict[str, int] = {}
+        self._cuts: list[ReplicaCut] = []
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[MendDisk | Restart, ...]:
+        """Return the disks to mend, and the brokers to start again; what was cut is gone."""
+        disks = tuple(MendDisk(node=node) for node in self.targets)
+        return (*disks, *(Restart(node=node) for node in self.targets))
+
+    def inject(self) -> None:
+        """Lose flushes for a while, stop the brokers, and cut what was not flushed.
+
+        Raises:
+            ClusterError: A broker does not end, and its disk then loses nothing.
+        """
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            self._faulty.fault_disk(node, "lost", ("fsync",))
+        self._let_write()
+        for node in self.targets:
+            if self._site.cluster.stop_node(node, STOP_LIMIT_S):
+                self._graceful.append(node)
+        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+            raise ClusterError(f"{', '.join(self.targets)} did not end: no log was cut")
+        for node, disk in self._disks.items():
+            self._flushes[node] = self._faulty.disk_counts(node).get("lost fsync", 0)
+            self._cuts += cut_to(disk, self._logs, self._faulty.flushed(node))
+
+    def _let_write(self) -> None:
+        """Let brokers write until something is there to lose, but not for ever."""
+        until_s = stopwatch_s() + self._writes_s
+        try:
+            wait_until(
+                lambda: stopwatch_s() >= until_s,
+                timeout_s=2 * WRITES_S[1],
+                what="something to lose",
+                stop=self._stop,
+            )
+        except WaitTimeoutError:
+            return  # The main phase ended, and with it the writes.
+
+    def confirm(self, patience: Patience) -> LostFlushEffect | None:
+        """See that the processes are gone, that flushes were lost, and that logs are shorter."""
+        if not self._brokers.wait_states(GONE, patience) or not all(self._flushes.values()):
+            return None
+        if not any(each.bytes_cut for each in self._cuts):
+            return None
+        return LostFlushEffect(
+            took_s=stopwatch_s() - self._started_s,
+            graceful=tuple(self._graceful),
+            processes=self._brokers.changes(),
+            flushes=dict(self._flushes),
+            replicas=tuple(self._cuts),
+        )
+
+    def heal(self) -> None:
+        """Have flushes be true again, and start the brokers, but those that run."""
+        self._brokers.note_heal()
+        for node in self.targets:
+            self._faulty.mend_disk(node)
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> BackEffect | None:
+        """See that the brokers are registered again."""
+        return self._brokers.wait_back(patience)
+
+
+SAYS = {
+    "lost-flush": InWords(
+        does="a broker is stopped in order, and what its disk said was flushed is gone",
+        injected="a file system (FUSE) below the node's data; SIGTERM; each log is cut",
+        proven="the file system counts the flushes; each log's end before and after",
+        undone="flushes are true; as `kill`",
+        costs="lost writes that every replica lost so (`power-loss`)",
+    ),
+}
