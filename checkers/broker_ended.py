@@ -13,9 +13,11 @@ is broken by that alone, so it is a liveness anomaly. The kernel's OOM killer an
 signals that no program sends itself by accident: those say nothing of the broker.
 
 What would not prove it: an end after a fault that took something of the node's disk (wipe,
-bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
-halt is then the broker's right, and nobody need have seen how. A signal from outside is not
-explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
+bit-flip, power-loss, the family lost-flushes), or while one kept it from writing or broke what it
+asked of its disk (disk-full, read-only, the family disk-errors) or shortly after: to halt is then
+the broker's right, and nobody need have seen how. A page of a mapped file that cannot be read ends
+a JVM by SIGBUS. A signal from outside is not explained by it. An end of a broker below whose data
+the harness's own file system had ended before is none of the broker's doing. Nor an exit of a broker that a fault had ended, and that was to start again while
 another fault had gone on for so long that Kafka gives up: it found no controller.
 """
 
@@ -27,7 +29,7 @@ import pyarrow as pa
 
 from checkers.changes import deeds, takes_keeper
 from checkers.columns import Mask, equal, ints
-from checkers.disk_losses import was_begun
+from checkers.disk_losses import LYING, is_of_family, was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -42,6 +44,8 @@ from results.record.verdict import Anomaly, Words
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
 _TAKING = ("wipe", "bit-flip", "power-loss")
 _HINDERING = ("disk-full", "read-only")
+_BREAKING = "disk-errors"
+"""The family of faults that break what a broker asks of its disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
 """A broker that could not write may take so long to go down in order, and be seen to be gone."""
 _STARTING = ("kill", "stop", "rolling-restart")
@@ -57,6 +61,8 @@ _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
+GONE = "gone"
+"""Of an end's detail: the file system that the harness keeps below the node's data was gone."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
@@ -103,6 +109,9 @@ def _ends(group: Group) -> list[End]:
     for each in group.facts.milestones:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
+            if each.detail.get("disk") == GONE:
+                how = f"{how} after Logquake's file system below its data had ended"
+                outside = True
             how += " when it was told to stop" if "told" in each.detail else ""
             said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
             node = each.detail.get("node", "")
@@ -157,7 +166,9 @@ def _explained(group: Group, end: End) -> bool:
     begun = was_begun(faults) & (ints(faults, "requested_ns") <= end.seen_ns) & _hits(faults, end)
     healed_ns = ints(faults, "healed_ns")
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
-    why = equal(faults, "kind", *_TAKING) | (equal(faults, "kind", *_HINDERING) & ~over)
+    taking = equal(faults, "kind", *_TAKING) | is_of_family(faults, LYING)
+    hindering = equal(faults, "kind", *_HINDERING) | is_of_family(faults, _BREAKING)
+    why = taking | (hindering & ~over)
     return bool((begun & why).any())
 
 

@@ -2,7 +2,7 @@
 
 Kafka leaves flushing to the kernel and relies on replicas that do not fail together. A record that
 every replica held in memory only when it lost power, or on a disk that was emptied, or behind a bit
-that was flipped, was never promised; the contract allows its loss. If one replica that may have
+that was flipped, was never promised, nor was one on disks that said they had flushed it; the contract allows its loss. If one replica that may have
 held it was spared, nothing is excused. Nor is anything if they were hit one after the other, and
 what one had lost it had fetched again before the last was hit: it left the ISR, and the ISR was
 full again, as one broker told in this order.
@@ -39,6 +39,8 @@ TOLD_LATE_NS = 2 * _NS_PER_S
 _STARTS_NS = 400_000_000
 """No Kafka answers anybody sooner after its JVM was started: it takes seconds. Clients that were
 busy may say later than the brokers died what these had told them."""
+LYING = "lost-flushes"
+"""The family of faults of disks that say they have flushed and have not, until power is gone."""
 _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
@@ -50,7 +52,7 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
     """Return what the faults that take records took, by their effects, or may have taken."""
     found: list[DiskLoss] = list(_unconfirmed(faults))
     for excuse in _SPANS:
-        hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
+        hit = select(faults, _costs(faults, excuse) & present(faults, "confirmed_ns"))
         rows = zip(
             texts(hit, "effect"), texts(hit, "heal_effect"), hit["targets"].to_pylist(),
             ints(hit, "requested_ns").tolist(), ints(hit, "confirmed_ns").tolist(),
@@ -63,6 +65,18 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
             times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
             found += _losses(excuse, effect, frozenset(targets or ()), times)
     return tuple(found)
+
+
+def _costs(faults: pa.Table, excuse: Excuse) -> Mask:
+    """Tell which faults may cost what an excuse is about: a lost flush what a power loss may."""
+    named = equal(faults, "kind", excuse.value)
+    return named | is_of_family(faults, LYING) if excuse is Excuse.POWER else named
+
+
+def is_of_family(faults: pa.Table, family: str) -> Mask:
+    """Tell which faults are of a family, as the plan names it."""
+    told = [json_object(spec).get("family") == family for spec in texts(faults, "spec")]
+    return np.array(told, dtype=np.bool_)
 
 
 def was_begun(faults: pa.Table) -> Mask:
@@ -98,7 +112,7 @@ def json_object(text: str) -> Json:
 
 def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
     """Yield a loss of anything for each fault that may have come to pass unseen."""
-    ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS))
+    ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS)) | is_of_family(faults, LYING)
     rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))
     columns = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
     for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *columns, strict=True):

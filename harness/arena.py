@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cluster.nodes import called
-from cluster.protocol import Ended, FullDiskError, HasFiles, Hosts, TellsRoom
+from cluster.protocol import CanFaultDisk, Ended, FullDiskError, HasFiles, Hosts, TellsRoom
 from cluster.systems.system import Deployment, Observer
 from harness.interrupt import Interrupts
 from harness.progress import Progress
@@ -125,9 +125,21 @@ class Arena:
             said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
             detail = {"node": each.node, "incarnation": str(each.incarnation)}
             told = {"told": "stop"} if each.told else {}
-            self._note(ENDED, {**detail, "code": code, "said": said, **told})
+            disk = {"disk": "gone"} if self._disk_is_gone(each.node) else {}
+            self._note(ENDED, {**detail, "code": code, "said": said, **told, **disk})
             how = f"ended with code {code}" if each.told else "ended, or stands still, by itself"
             self.progress.say(f"  {called(each.node)} {how}")
+
+    def _disk_is_gone(self, node: str) -> bool:
+        """Tell whether the file system below a node's data has ended, and say so once."""
+        hosts = self.hosts
+        if not isinstance(hosts, CanFaultDisk) or not hosts.disk_is_gone(node):
+            return False
+        sentence = f"the file system below the data of {node} has ended"
+        if sentence not in self.troubles:
+            self.troubles.append(sentence)
+            self.progress.say(f"  {sentence}")
+        return True
 
     def note_crashes(self, crashes: Sequence[Crash]) -> None:
         """Note which workers have crashed, each once."""

@@ -3,9 +3,7 @@
 As of a disk with bad sectors, or one that was unplugged. Kafka takes a log folder out of service at
 the first error of its files, and ends if it has no other; one whose pages the kernel still has in
 its cache may not notice that it can read no more. What could not be written was not acknowledged,
-so nothing that was is lost as long as another replica in the ISR has it. A write that was flushed
-with an error is taken for lost, whatever the kernel kept of it (fsync(2), EIO). Healed by mending
-the disk and starting the broker.
+so nothing that was is lost. Healed by mending the disk and starting the broker.
 """
 
 from nemesis.faulty_disks import REQUESTS, BrokenDisks

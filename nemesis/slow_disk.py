@@ -144,7 +144,7 @@ class SlowDisk:
 
 SAYS = {
     "slow-disk": InWords(
-        does="every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts every request",
+        does="every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts any request",
         injected="the simulated disk; on real hosts a file system (FUSE) below the data",
         proven="a page of our own, written and flushed, takes as long",
         undone="the disk is as it was; the same measure",

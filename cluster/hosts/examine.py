@@ -128,7 +128,7 @@ def faulty_disk_trial() -> Finding:
     argv = [*own_mounts(), sys.executable, "-P", str(PROGRAM), DISK_TRIAL]
     tried = _run(what, argv, remedy=NO_REMEDY)
     if "libfuse" in tried.detail:
-        return replace(tried, detail="libfuse is missing", remedy=f"{INSTALL} libfuse3-3")
+        return replace(tried, detail="libfuse is missing", remedy=f"{INSTALL} fuse3")
     return tried
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -22,10 +23,12 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.protocol import (
     Ability,
+    CanFaultDisk,
     CanLimitDisk,
     CanPartition,
     CanShape,
     CanShiftClock,
+    CanSlowDisk,
     Command,
     HasFiles,
     Hosts,
@@ -34,7 +37,8 @@ from cluster.protocol import (
 )
 from harness.interrupt import die_with_parent
 from nemesis.ledger import Ledger
-from nemesis.undo import Join, Restart, Resume, Undo
+from nemesis.registry import breaks_disks
+from nemesis.undo import Join, MendDisk, QuickenDisk, Restart, Resume, Undo
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
@@ -109,8 +113,9 @@ class SmallHarness:
         """Make the hosts, break and heal, and take them down."""
         plan = self._plan
         hosts = make_hosts(
-            plan.hosts, NODES, self._paths.processes, image=plan.image, disk_mb=plan.disk_mb
-        )
+            plan.hosts, NODES, self._paths.processes, image=plan.image, disk_mb=plan.disk_mb,
+            faulty_disks=breaks_disks(plan),
+        )  # fmt: skip
         self._tell("up")
         hosts.up()
         brokers = {node: self._start(hosts, node) for node in NODES}
@@ -172,6 +177,12 @@ class SmallHarness:
             )
         if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
+        if isinstance(hosts, CanFaultDisk) and isinstance(hosts, CanSlowDisk):
+            undo = (MendDisk(node=node),)
+            broken = partial(hosts.fault_disk, node, "refused", ["write"])
+            yield Deed("broken", undo, broken, partial(hosts.mend_disk, node))
+            late, quick = partial(hosts.slow_disk, node, 0.5), partial(hosts.quicken_disk, node)
+            yield Deed("late", (QuickenDisk(node=node),), late, quick)
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
             yield Deed(
                 "clock",

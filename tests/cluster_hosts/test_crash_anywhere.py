@@ -10,6 +10,7 @@ import pytest
 
 from results.record.plan import Plan
 from tests.cluster_hosts.crashes import crash
+from tests.machine import needs
 from tests.ssh_lab import Lab
 
 pytestmark = pytest.mark.everything
@@ -39,6 +40,17 @@ def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> 
     assert killed.left == (), killed
     if part == "frozen":
         assert killed.healed.done, "what stands still cannot end by itself"
+
+
+@pytest.mark.namespaces
+@needs("fuse")
+@pytest.mark.parametrize("part", ["session", "agent", "frozen"])
+def test_of_file_systems_below_the_data_nothing_is_left(part: str, tmp_path: Path) -> None:
+    """Nor of one whose disk below is full, and of brokers that wait for it."""
+    hosts, disk_mb = ("process", None) if part == "session" else ("namespace", 64)
+    plan = Plan(hosts=hosts, disk_mb=disk_mb, nemesis=("disk-errors", "slow-disks"))
+    killed = crash(plan, tmp_path, Random(f"{SEED}/disks/{part}"), part=part)
+    assert killed.left == (), killed
 
 
 @pytest.mark.docker
