@@ -17,8 +17,9 @@ bit-flip, power-loss, the family lost-flushes), or while one kept it from writin
 asked of its disk (disk-full, read-only, the family disk-errors) or shortly after: to halt is then
 the broker's right, and nobody need have seen how. A page of a mapped file that cannot be read ends
 a JVM by SIGBUS. A signal from outside is not explained by it. An end of a broker below whose data
-the harness's own file system had ended before is none of the broker's doing. Nor an exit of a broker that a fault had ended, and that was to start again while
-another fault had gone on for so long that Kafka gives up: it found no controller.
+the harness's own file system had ended before is none of the broker's doing. Nor is an exit of a
+broker that a fault had ended, and that was to start again while another fault had gone on for so
+long that Kafka gives up: it found no controller.
 """
 
 import signal

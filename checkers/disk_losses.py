@@ -1,11 +1,11 @@
 """What power losses, wipes and flipped bits took: nobody promised that disks and memory last.
 
 Kafka leaves flushing to the kernel and relies on replicas that do not fail together. A record that
-every replica held in memory only when it lost power, or on a disk that was emptied, or behind a bit
-that was flipped, was never promised, nor was one on disks that said they had flushed it; the contract allows its loss. If one replica that may have
-held it was spared, nothing is excused. Nor is anything if they were hit one after the other, and
-what one had lost it had fetched again before the last was hit: it left the ISR, and the ISR was
-full again, as one broker told in this order.
+every replica held in memory only when it lost power, or on a disk that was emptied or had said that
+it was flushed, or behind a bit that was flipped, was never promised; the contract allows its loss.
+If one replica that may have held it was spared, nothing is excused. Nor is anything if they were
+hit one after the other, and what one had lost it had fetched again before the last was hit: it left
+the ISR, and the ISR was full again, as one broker told in this order.
 
 What was there when the fault came was acknowledged before the broker could answer again. An
 acknowledgement that a busy client saw later than that is not believed to be one of those.

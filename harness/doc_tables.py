@@ -103,8 +103,9 @@ def _fault(name: str, kind: Kind) -> tuple[str, ...]:
     system = ", ".join(sorted(kind.needs & OF_SYSTEMS)) or "any"
     if kind.by_hand:
         hosts += "; by hand"
+    families = ", ".join(f"`{family}`" for family in kind.families)
     told = (said.does, said.injected, said.proven, said.undone)
-    return (f"`{name}`", f"`{kind.family}`", *told, hosts, system, said.costs)
+    return (f"`{name}`", families, *told, hosts, system, said.costs)
 
 
 def workloads() -> str:

@@ -123,9 +123,9 @@ class Kind:
         """Return the family that deals it on a plan's hosts."""
         return self.family if hosts == SIMULATED else self.families[-1]
 
-    def is_dealt(self, family: str, hosts: str) -> bool:
-        """Tell whether schedules deal it as one of a family on a plan's hosts."""
-        return family == self.family_for(hosts) and (not self.by_hand or hosts == SIMULATED)
+    def is_dealt(self, hosts: str) -> bool:
+        """Tell whether schedules deal it on a plan's hosts."""
+        return not self.by_hand or hosts == SIMULATED
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -217,11 +217,17 @@ def _disk(make: FaultMaker, *more: Ability) -> Kind:
     return Kind(family="disk", make=make, settle_s=9, starts=1, needs=needs)
 
 
-def _faulty_disk(make: FaultMaker, family: str, *more: Ability, when_whole: bool = False) -> Kind:
+def _faulty_disk(
+    make: FaultMaker,
+    family: str,
+    *more: Ability,
+    settle_s: float = 9,
+    when_whole: bool = False,
+) -> Kind:
     return Kind(
         family=family,
         make=make,
-        settle_s=9,
+        settle_s=settle_s,
         starts=1,
         needs=frozenset({Ability.FAULTY_DISK, Ability.KILL, *more}),
         when_whole=when_whole,
@@ -341,7 +347,7 @@ KINDS: dict[str, Kind] = {
     "disk-error": _faulty_disk(DiskError, "disk-errors"),
     "torn-write": _faulty_disk(TornWrite, "disk-errors"),
     "lost-flush": _faulty_disk(
-        LostFlush, "lost-flushes", Ability.STOP, Ability.FILES, Ability.APART, when_whole=True
+        LostFlush, "lost-flushes", Ability.STOP, *ON_FILES, settle_s=15, when_whole=True
     ),
     "clock-offset": _clock(ClockOffset),
     "clock-drift": _clock(ClockDrift),

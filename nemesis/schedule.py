@@ -91,7 +91,9 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         family: tuple(
             kind
             for kind in kinds_of(family, abilities, nodes=plan.nodes)
-            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(family, plan.hosts)
+            if KINDS[kind].suits(plan)
+            and KINDS[kind].is_dealt(plan.hosts)
+            and KINDS[kind].family_for(plan.hosts) == family
         )
         for family in _wanted(plan)
     }

@@ -85,8 +85,17 @@ def missing(name: str) -> str:
 
 def tun_opens() -> bool:
     """Tell whether this user may open the TUN device, without asking the product."""
+    return _opens("/dev/net/tun")
+
+
+def fuse_opens() -> bool:
+    """Tell whether this user may open the device of FUSE, without asking the product."""
+    return _opens("/dev/fuse")
+
+
+def _opens(device: str) -> bool:
     try:
-        os.close(os.open("/dev/net/tun", os.O_RDWR))
+        os.close(os.open(device, os.O_RDWR))
     except OSError:
         return False
     return True

@@ -12,7 +12,7 @@ from harness.cli import exit_code
 from harness.offers import WHICH_SSH, Offer, offers, print_offers
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
-from results.record.plan import Plan
+from results.record.plan import NEMESIS_KINDS, Plan
 
 
 def _printed(offered: list[Offer], width: int) -> list[str]:
@@ -34,7 +34,7 @@ def test_the_table_has_every_family_and_numbers_each_reason_once(width: int) -> 
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines if line[0] not in " ("}
     assert rows["partition"].startswith("no (1) no (2) isolate, halves, one-way-in,")
     assert rows["kill"] == "works no (2)"
-    assert {kind.family for kind in KINDS.values()} == set(rows) - {"--nemesis"}
+    assert {each for kind in KINDS.values() for each in kind.families} == set(rows) - {"--nemesis"}
     assert [line.rstrip() for line in lines[-2:]] == [
         "(1) there is no nft", "(2) dockerd does not run"
     ]  # fmt: skip
@@ -49,8 +49,9 @@ def test_what_is_offered_is_what_a_run_would_deal() -> None:
     assert offered[HostKind.NAMESPACE].cut_by_nodes() == ()
     able = {each for each, why_not in processes.why_not.items() if not why_not}
     plan = Plan(nemesis=("all",), time_limit_s=3000)
-    dealt = {KINDS[each.kind].family for each in deal_schedule(plan, abilities=able).faults}
-    for family in {kind.family for kind in KINDS.values()}:
+    faults = deal_schedule(plan, abilities=able).faults
+    dealt = {KINDS[each.kind].family_for(plan.hosts) for each in faults}
+    for family in NEMESIS_KINDS:
         assert bool(processes.refusal(family)) == (family not in dealt), family
 
 

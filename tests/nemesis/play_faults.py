@@ -21,6 +21,7 @@ from unittest.mock import patch
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.agent import start_ticks
 from cluster.hosts.choose import make_hosts
+from cluster.hosts.faulty_disks import FaultyNamespaceDisks, FaultyProcesses
 from cluster.hosts.linked import LinkedHosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.nodes import ZOOKEEPER_MACHINE
@@ -44,7 +45,7 @@ from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.brokers import brokers_of
-from tests.machine import tun_opens
+from tests.machine import fuse_opens, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE
@@ -60,7 +61,9 @@ from tests.nemesis.witnesses import (
     kernel_of,
     seen_disk,
     seen_files,
+    seen_pair,
     seen_quorum,
+    seen_requests,
     seen_votes,
     seen_zookeeper,
 )
@@ -115,8 +118,9 @@ class Room:
         self._undo = ExitStack()
         disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
         hosts = make_hosts(
-            where, (*NODES, *self._outside), self.paths.processes, image=image, disk_mb=disk_mb
-        )
+            where, (*NODES, *self._outside), self.paths.processes, image=image, disk_mb=disk_mb,
+            faulty_disks=with_brokers and Ability.FAULTY_DISK in able(self._why_not),
+        )  # fmt: skip
         self.hosts = hosts
         self._undo.callback(hosts.down)
         hosts.up()
@@ -201,6 +205,7 @@ class Room:
             "tried": tried,
             "why_not": {**why_not},
             "tun_opens": tun_opens(),
+            "fuse_opens": fuse_opens(),
             "undone": kernel == self._kernel(),
         }
 
@@ -294,6 +299,8 @@ class Room:
             return NODES, None
         if KEEPER in KINDS[kind].only:
             return (ZOOKEEPER_MACHINE,), None
+        if {Ability.FAULTY_DISK, Ability.FILES} <= KINDS[kind].needs:
+            return (NODE,), None  # It has a replica of what is written meanwhile.
         if kind in self._aims:
             return self._aims[kind]()
         return (NODES[list(KINDS).index(kind) % len(NODES)],), None
@@ -335,6 +342,8 @@ class Room:
             "files": lambda: self._look_at_files(node),
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
             "disk": lambda: seen_disk(self.places[node]),
+            "requests": lambda: seen_requests(self.places[node], self._below(node)),
+            "written files": lambda: seen_pair(self.places[node], self.client, PAIR[0]),
             "quorum": lambda: self._look_at_quorum(node),
             "servers": lambda: {each: self.places[each].brokers() for each in NODES},
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
@@ -410,11 +419,21 @@ class Room:
         assert isinstance(self.hosts, LinkedHosts)
         return self.hosts.machine(node).process.pid
 
+    def _below(self, node: str) -> Path:
+        """Return a node's data as nobody sees them through its file system."""
+        if isinstance(self.hosts, FaultyNamespaceDisks):
+            root = Path(f"/proc/{self.hosts.machine(node).process.pid}/root")
+            return root / self.hosts.mount_point(node).relative_to("/")
+        return self.paths.node(node).absolute() / "data"
+
     def _found(self, node: str) -> Place:
         """Find where a node's broker lives."""
         folder = self.paths.node(node).absolute()
         if self.kind == "process":
-            return Place(root=Path("/"), folder=folder, network=None)
+            root = Path("/")
+            if isinstance(self.hosts, FaultyProcesses):
+                root = Path(f"/proc/{self.hosts.machine(node).process.pid}/root")
+            return Place(root=root, folder=folder, network=None)
         network = self._network(node)
         if self.kind == "docker":
             return Place(root=Path("/"), folder=folder, network=network, contained=True)

@@ -290,6 +290,14 @@ PROOFS: dict[str, Proof] = {
     "bit-flip": Proof(witness=_FILES, shows=_bit_differs, gone=_same, lasts=False),
     "disk-full": Proof(witness="disk", shows=_disk_refuses("ENOSPC"), gone=_disk_takes),
     "read-only": Proof(witness="disk", shows=_disk_refuses("EROFS"), gone=_disk_takes),
+    "slow-disk": Proof(
+        witness="requests",
+        shows=lambda before, looks: looks[-1]["took_s"] > 3 * max(0.05, before["took_s"]),
+        gone=lambda before, after: (
+            after["took_s"] < 3 * max(0.05, before["took_s"])
+            and after["brokers"].keys() == before["brokers"].keys()
+        ),
+    ),
     "clock-offset": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),
     "clock-drift": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),
     "clock-strobe": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),

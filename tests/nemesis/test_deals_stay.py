@@ -19,7 +19,7 @@ from nemesis.scheduled import ScheduledFault
 from nemesis.targets import KEEPER
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 
-REAL = frozenset(Ability) - {Ability.SLOW_DISK}
+REAL = frozenset(Ability)
 CLUSTERS = ((3, "kafka:4.3.1"), (5, "kafka:4.3.1"), (3, "kafka:4.3.1:controllers"))
 KEPT = ((3, "kafka:3.9.1:zookeeper"), (5, "kafka:3.9.1:zookeeper"))
 OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
@@ -28,7 +28,7 @@ GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
-    GENTLE: "11aea2f3f4c20812",
+    GENTLE: "723dad69aec2af84",
     ("partition",): "8b0cc2c46cd37bea",
     ("splits",): "7a713bc118e792a8",
     ("clients",): "285df3b65ce1d25d",
@@ -44,6 +44,8 @@ DEALT = {
     ("keeper",): "a5dff261f96dfff8",
     ("keeper-links",): "21df787c1da97cad",
     ("double",): "1a8fd1eba99f9d50",
+    ("slow-disks",): "827729f159ce9e4b",
+    ("disk-errors",): "d22d8c1b97ca3f67",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
 }
 """By families, none being the default's: digests of schedules in which nothing takes records."""
@@ -52,7 +54,8 @@ DEALT_FIRST = {
     ("wipe", 14): "fa54186eb7578d84",
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
-    (ALL, 17): "3890010b55da0460",
+    ("lost-flushes", 11): "68d6c0697ffe7f36",
+    (ALL, 16): "60c2f38770fa4f32",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 

@@ -15,7 +15,7 @@ from cluster.hosts.clock import library
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
-from tests.machine import needs, runs_here, tun_opens
+from tests.machine import fuse_opens, needs, runs_here, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.played_faults import (
     DOCKER,
@@ -32,9 +32,10 @@ from tests.nemesis.proofs import AROUND, Seen, spread_ms
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
+ON_FUSE = frozenset({Ability.SLOW_DISK, Ability.FAULTY_DISK})
 CLAIMS = {
-    PROCESS: OF_SYSTEMS | {Ability.CLOCK},
-    NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
+    PROCESS: OF_SYSTEMS | {Ability.CLOCK} | ON_FUSE,
+    NAMESPACE: frozenset(Ability),
     DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
     SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
 }
@@ -104,8 +105,7 @@ def _asked_for(items: list[pytest.Item]) -> list[tuple[str, str]]:
 
 
 def test_every_kind_has_a_proof() -> None:
-    virtual = {name for name, kind in KINDS.items() if Ability.SLOW_DISK in kind.needs}
-    assert set(PROOFS) == set(KINDS) - virtual  # Those are another test's.
+    assert set(PROOFS) == set(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,7 @@ def test_every_kind_has_a_proof() -> None:
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
+    lacking |= set() if fuse_opens() else ON_FUSE
     # Of ssh hosts nobody knows which they are, and so what they lack.
     assert able(abilities_of(hosts)) == CLAIMS[hosts] - (lacking if hosts != SSH else set())
 
@@ -129,6 +130,7 @@ def is_refused(story: Story, kind: str) -> bool:
         assert why in story["refused"]
         assert why in story["left_out"]
     lacks = {Ability.SHAPE: not story["tun_opens"], Ability.CLOCK: library() is None}
+    lacks |= dict.fromkeys(ON_FUSE, not story["fuse_opens"])
     assert all(lacks.get(need) for need in KINDS[kind].needs if story["why_not"][need])
     if Ability.SHAPE in KINDS[kind].needs:
         assert "cannot shape on n" in story["tried"]

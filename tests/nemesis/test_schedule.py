@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import abilities_of, able, built_for
-from cluster.protocol import OF_SYSTEMS, Ability
+from cluster.protocol import OF_SYSTEMS, Ability, UserError
 from cluster.sessions import hidden_s
+from cluster.systems.registry import system_of
+from harness.elsewhere import refuse_elsewhere
 from nemesis.overlaps import LONG, QUICK
-from nemesis.registry import KINDS, START_S, kinds_of, needs_of
+from nemesis.registry import KINDS, START_S, breaks_disks, kinds_of, needs_of
 from nemesis.roster import roster_of
 from nemesis.schedule import FEW_FAMILIES, Schedule, deal_schedule, played_families, unsupported
 from nemesis.scheduled import MIN_HOLD_S, ScheduledFault
@@ -232,7 +234,7 @@ def test_all_means_whatever_works_here_and_says_what_does_not(
 ) -> None:
     plan = Plan(nemesis=("all",), time_limit_s=3000)
     schedule = deal_schedule(plan, abilities=abilities)
-    dealt = {KINDS[fault.kind].family for fault in schedule.faults}
+    dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in schedule.faults}
     named = [sentence.partition(" are left out: ")[0] for sentence in schedule.dropped]
     words = re.findall(r"[\w-]+", " ".join(named))
     left_out = {each for each in NEMESIS_KINDS if each in words}
@@ -261,14 +263,17 @@ def test_kinds_of_one_family_need_the_same_of_real_hosts(hosts: str) -> None:
     # So that the families of a stored plan decide its schedule, whoever plays it.
     can_be = [kind for kind in KINDS.values() if kind.needs <= built_for(hosts)]
     kinds = [kind for kind in can_be if kind.is_dealt(hosts)]
-    assert all(kind.needs - OF_SYSTEMS == needs_of(kind.family) - OF_SYSTEMS for kind in kinds)
-    assert {kind.family for kind in kinds} == set(NEMESIS_KINDS)
-    assert [name for name, kind in KINDS.items() if kind not in can_be] == ["slow-disk"]
+    for kind in kinds:
+        assert kind.needs - OF_SYSTEMS == needs_of(kind.family_for(hosts)) - OF_SYSTEMS
+    assert {kind.family_for(hosts) for kind in kinds} == set(NEMESIS_KINDS)
+    assert can_be == [*KINDS.values()]
     assert KINDS["disputed-election"] not in kinds
 
 
-def test_simulated_hosts_can_have_every_kind() -> None:
-    assert all(kind.needs <= built_for(SIMULATED) for kind in KINDS.values())
+def test_simulated_hosts_can_have_every_kind_but_disks_that_break_requests() -> None:
+    faulty = [kind for kind in KINDS.values() if not kind.needs <= built_for(SIMULATED)]
+    assert all(Ability.FAULTY_DISK in kind.needs for kind in faulty)
+    assert {kind.family for kind in faulty} == {"disk-errors", "lost-flushes"}
     assert able(abilities_of(SIMULATED)) == built_for(SIMULATED)
 
 
@@ -281,12 +286,26 @@ def test_what_is_dealt_where_it_cannot_be_is_dealt_nowhere() -> None:
     assert {fault.kind for fault in virtual.faults} == {"disk-full", "read-only", "slow-disk"}
 
 
-def test_a_kind_of_virtual_time_is_refused_elsewhere_by_name_with_a_reason() -> None:
+def test_slow_disks_of_real_hosts_are_a_family_of_their_own() -> None:
+    abilities = built_for("namespace")
+    real = deal_schedule(Plan(nemesis=("slow-disks",), hosts="namespace"), abilities=abilities)
+    assert {fault.kind for fault in real.faults} == {"slow-disk"}
+    named, of_all = Plan(nemesis=("slow-disks",)), Plan(nemesis=("all",), hosts=SIMULATED)
+    assert breaks_disks(named)
+    assert not breaks_disks(of_all)
+    dropped = deal_schedule(of_all, abilities=built_for(SIMULATED)).dropped
+    assert not [sentence for sentence in dropped if "slow-disks" in sentence]
+    simulated = named.model_copy(update={"hosts": SIMULATED, "system": "reference"})
+    with pytest.raises(UserError, match="in virtual time disk deals slow disks"):
+        refuse_elsewhere(simulated, system_of(simulated))
+
+
+def test_a_kind_of_some_hosts_is_refused_elsewhere_by_name_with_a_reason() -> None:
     plan = plan_from({"faults": [{"kind": "slow-disk", "target": "n1", "at_s": 1}]})
     why_not = abilities_of("docker")
     (sentence,) = unsupported(plan, abilities=able(why_not), why_not=why_not)
     assert "fault 'slow-disk' at 1 s needs hosts that can slow a node's disk down" in sentence
-    assert "--hosts simulated" in sentence
+    assert "use --hosts namespace or --hosts process" in sentence
 
 
 def test_simulated_nodes_need_no_time_to_start() -> None:

@@ -5,6 +5,7 @@ links by programs with sockets of their own, metadata and stamps by a client, th
 in which Kafka keeps what it knows of it.
 """
 
+import errno
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from results.record.clock import wait_until
+from results.record.clock import stopwatch_s, wait_until
 from tests.docker_lab import container_of_process
 from tests.nemesis.proofs import ASKED
 
@@ -124,6 +125,40 @@ def seen_disk(place: Place) -> Seen:
     with suppress(OSError):
         probe.unlink(missing_ok=True)
     return {"brokers": place.brokers(), "error": _ERRORS.get(error, error)}
+
+
+def seen_requests(place: Place, below: Path) -> Seen:
+    """Write a page to a node's disk, flush it and read it; see how much of it lies below.
+
+    Args:
+        place: Where the node is, as its broker sees it.
+        below: Its data folder, as everybody else does.
+    """
+    probe, errors, started_s = place.file("data/witness"), list[str](), stopwatch_s()
+    try:
+        opened = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        deeds = (lambda: os.pwrite(opened, PROBE_BYTES, 0), lambda: os.fsync(opened),
+                 lambda: os.close(opened), probe.read_bytes)  # fmt: skip
+        for deed in deeds:
+            try:
+                deed()
+            except OSError as refused:
+                errors.append(errno.errorcode[refused.errno or 0])
+        stored = (below / "witness").stat().st_size
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+    took_s = stopwatch_s() - started_s
+    return {"brokers": place.brokers(), "errors": errors, "stored": stored, "took_s": took_s}
+
+
+def seen_pair(place: Place, client: "Client", topic: str) -> Seen:
+    """Have a client write to a topic, and look at what a node has of it."""
+    client.acked(topic, 5)
+    folder = place.file(f"data/{topic}-0")
+    sizes = [path.stat().st_size for path in folder.glob("*.log")] if folder.exists() else []
+    names = [path.name for path in place.file("data").iterdir()]
+    return {"brokers": place.brokers(), "folders": sorted(names), "size": sum(sizes)}
 
 
 _ERRORS = {"No space left on device": "ENOSPC", "Read-only file system": "EROFS"}

@@ -1,0 +1,89 @@
+"""Hosts in memory whose disks break requests, and proofs of faults that have real ones do so."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+from random import Random
+
+from cluster.protocol import DiskAnswers
+from nemesis.protocol import Aim
+from tests.nemesis.conftest import FakeNetwork
+from tests.nemesis.proofs import Proof, Seen
+
+PAGE = 4096
+AROUND_A_PAGE = ("read", "write", "fsync")
+
+
+class FakeFaultyDisks(FakeNetwork):
+    """Disks that obey at once, as `CanFaultDisk` has it.
+
+    Attributes:
+        broken: What is in force, by node.
+        deaf: Whether orders come to nothing.
+        stuck: Whether what is broken stays so.
+        bad: Nodes whose disk took nothing already.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: dict[str, tuple[str, Collection[str]]] = {}
+        self.deaf = self.stuck = False
+        self.bad: set[str] = set()
+        self.lost: Mapping[PurePosixPath, int] = {}
+
+    def fault_disk(self, node: str, kind: str, requests: Collection[str]) -> None:
+        if not self.deaf:
+            self.broken[node] = (kind, requests)
+
+    def mend_disk(self, node: str) -> None:
+        if not self.stuck:
+            self.broken.pop(node, None)
+
+    def disk_counts(self, node: str) -> Mapping[str, int]:
+        kind, requests = self.broken.get(node, ("", ()))
+        return {f"{kind} {request}": 7 for request in requests}
+
+    def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
+        assert node in self.broken or self.deaf
+        return self.lost
+
+    def try_requests(self, node: str) -> DiskAnswers:
+        kind, requests = self.broken.get(node, ("", ()))
+        kind, requests = ("refused", ["write"]) if node in self.bad else (kind, requests)
+        fails = {"refused", "torn"}
+        errors = {
+            request: "EIO" if kind in fails and request in requests else ""
+            for request in AROUND_A_PAGE
+        }
+        stored = {"torn": PAGE // 2, "short": PAGE // 2}.get(kind, PAGE)
+        return DiskAnswers(
+            errors=errors,
+            written=PAGE,
+            stored=0 if errors["write"] and kind == "refused" else stored,
+        )
+
+    def disk_is_gone(self, node: str) -> bool:
+        return node not in self.broken and self.deaf
+
+
+def aimed(seed: int, *nodes: str) -> Aim:
+    """Return an aim whose draws a seed decides."""
+    return Aim(fault_id=1, targets=nodes, rng=Random(seed))
+
+
+def broken_proof(*, half: bool) -> Proof:
+    """Return how a disk that breaks requests is proven: by a page that a witness writes to it.
+
+    Args:
+        half: Whether half of the page is stored; otherwise a request gets EIO.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        now = looks[-1]
+        torn = 0 < now["stored"] < PAGE
+        return not before["errors"] and (torn if half else "EIO" in now["errors"])
+
+    def gone(before: Seen, after: Seen) -> bool:
+        sound = not after["errors"] and after["stored"] == PAGE
+        return sound and after["brokers"].keys() != before["brokers"].keys() and after["brokers"]
+
+    return Proof(witness="requests", shows=shows, gone=gone)

@@ -1,0 +1,115 @@
+"""The fault `disk-error`, on disks in memory, and how it is proven on real ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from cluster.protocol import ClusterError
+from nemesis.disk_error import DiskError
+from nemesis.effects import effect_to_json
+from nemesis.faulty_disks import REQUESTS
+from nemesis.protocol import Patience
+from nemesis.undo import MendDisk, Restart
+from tests.nemesis.broken_disks import FakeFaultyDisks, aimed, broken_proof
+from tests.nemesis.conftest import World
+
+SOON = Patience(limit_s=0.1)
+PROOF_OF = [("disk-error", broken_proof(half=False))]
+READS, FLUSHES, WRITES = 1, 3, 5
+"""Seeds by what they draw."""
+
+
+@pytest.fixture
+def hosts() -> FakeFaultyDisks:
+    return FakeFaultyDisks()
+
+
+def error(world: World, hosts: FakeFaultyDisks, seed: int = WRITES, *nodes: str) -> DiskError:
+    return DiskError(aimed(seed, *(nodes or ("n1",))), replace(world.site(), hosts=hosts))
+
+
+def test_seeds_draw_every_sort_of_request(world: World, hosts: FakeFaultyDisks) -> None:
+    for seed in range(20):
+        error(world, hosts, seed).inject()
+        kind, requests = hosts.broken["n1"]
+        assert kind == "refused"
+        hosts.broken[f"{requests}"] = hosts.broken.pop("n1")
+    assert len(hosts.broken) == len(REQUESTS)
+
+
+def test_a_broker_that_ends_is_started_on_a_mended_disk(
+    world: World, hosts: FakeFaultyDisks
+) -> None:
+    fault = error(world, hosts)
+    assert fault.undo() == (MendDisk(node="n1"), Restart(node="n1"))
+    before = world.cluster.processes["n1"]
+    fault.inject()
+    del world.cluster.states[before]  # As Kafka does with its only log folder.
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert effect.ended == ("n1",)
+    told = effect.told
+    assert told.endswith(" 7 requests were refused; its broker ended by itself")
+    assert "on the disk of n1 got EIO" in told
+    assert '"kind": "broken-disk"' in effect_to_json(effect)
+    assert world.cluster.calls == ["kill n1"]  # So that nobody takes it for the run's failure.
+    fault.heal()
+    assert hosts.broken == {}
+    healed = fault.confirm_healed(SOON)
+    assert healed is not None
+    assert "4096 bytes on the disk of n1" in healed.told
+    assert world.cluster.processes["n1"] != before
+
+
+def test_one_that_lives_on_is_started_anew(world: World, hosts: FakeFaultyDisks) -> None:
+    fault = error(world, hosts, READS)
+    before = world.cluster.processes["n1"]
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert effect.ended == ()
+    for _ in range(2):
+        fault.heal()
+    assert world.cluster.calls == ["kill n1", "start n1"]
+    assert world.cluster.processes["n1"] != before
+
+
+@pytest.mark.parametrize("why", ["deaf", "bad"])
+def test_what_breaks_nothing_or_was_broken_before_is_no_effect(
+    world: World, hosts: FakeFaultyDisks, why: str
+) -> None:
+    hosts.deaf = why == "deaf"
+    hosts.bad = {"n2"} if why == "bad" else set()
+    fault = error(world, hosts, FLUSHES, "n1", "n2")
+    fault.inject()
+    assert fault.confirm(SOON) is None
+
+
+def test_a_disk_that_stays_broken_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:
+    fault = error(world, hosts)
+    fault.inject()
+    del world.cluster.states[world.cluster.processes["n1"]]
+    hosts.stuck = True
+    fault.heal()
+    assert fault.confirm_healed(SOON) is None
+    hosts.stuck = False
+    fault.heal()
+    assert fault.confirm_healed(SOON) is not None
+
+
+def test_a_broker_that_is_not_back_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:
+    fault = error(world, hosts)
+    fault.inject()
+    world.cluster.asleep.add("n1")
+    fault.heal()
+    assert fault.confirm_healed(SOON) is None
+
+
+def test_hosts_that_break_nothing_and_nodes_that_are_not_there_are_refused(
+    world: World, hosts: FakeFaultyDisks
+) -> None:
+    with pytest.raises(ClusterError, match="these hosts have no disks that break requests"):
+        DiskError(aimed(WRITES, "n1"), world.site())
+    world.cluster.kill_node("n1")
+    with pytest.raises(ClusterError, match="no broker runs on n1"):
+        error(world, hosts)

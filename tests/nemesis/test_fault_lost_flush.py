@@ -1,0 +1,151 @@
+"""The fault `lost-flush`: what it cuts off real segments, and how it is proven on real disks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from cluster.files.batches import RecordBatch, read_segment
+from cluster.hosts.disk import LocalDisk
+from cluster.protocol import ClusterError
+from nemesis import lost_flush
+from nemesis.lost_flush import LostFlush
+from nemesis.protocol import Patience
+from nemesis.undo import MendDisk, Restart
+from tests.nemesis.broken_disks import FakeFaultyDisks, aimed
+from tests.nemesis.conftest import World
+from tests.nemesis.proofs import Proof, Seen
+
+SOON = Patience(limit_s=0.1)
+DATA = Path(__file__).parents[1] / "cluster_files" / "data" / "n2" / "data"
+SOURCE = DATA / "codecs-0" / f"{0:020}.log"
+FIRST = PurePosixPath("data/codecs-0", SOURCE.name)
+
+
+def _lost_what_it_had(_: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether a broker ended in order, and its log is shorter than it was meanwhile."""
+    now = looks[-1]
+    in_order = not now["brokers"] and ".kafka_cleanshutdown" in now["folders"]
+    return in_order and now["size"] < max(look["size"] for look in looks)
+
+
+PROOF_OF = [
+    (
+        "lost-flush",
+        Proof(
+            witness="written files",
+            shows=_lost_what_it_had,
+            gone=lambda before, after: (
+                len(after["brokers"]) == 1
+                and after["brokers"].keys() != before["brokers"].keys()
+                and after["size"] > before["size"]
+            ),
+            from_start=True,
+        ),
+    )
+]
+
+
+@pytest.fixture
+def batches() -> tuple[RecordBatch, ...]:
+    return read_segment(SOURCE.read_bytes()).batches
+
+
+@pytest.fixture
+def make(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[FakeFaultyDisks], LostFlush]:
+    """Make the fault on a broker with a log, and a metadata log beside it."""
+    monkeypatch.setattr(lost_flush, "WRITES_S", (0.0, 0.01))
+    for folder in ("codecs-0", "__cluster_metadata-0"):
+        log = tmp_path / "disk" / "data" / folder / SOURCE.name
+        log.parent.mkdir(parents=True)
+        log.write_bytes(SOURCE.read_bytes())
+        log.with_suffix(".index").write_bytes(b"stale")
+
+    def made(hosts: FakeFaultyDisks) -> LostFlush:
+        site = replace(world.site(), hosts=hosts, disk_of=lambda _: LocalDisk(tmp_path / "disk"))
+        return LostFlush(aimed(1, "n1"), site)
+
+    return made
+
+
+Made = Callable[[FakeFaultyDisks], LostFlush]
+
+
+def test_what_was_not_flushed_in_truth_is_gone(
+    world: World, make: Made, tmp_path: Path, batches: tuple[RecordBatch, ...]
+) -> None:
+    hosts = FakeFaultyDisks()
+    hosts.lost = {FIRST: batches[2].position}
+    fault = make(hosts)
+    assert fault.undo() == (MendDisk(node="n1"), Restart(node="n1"))
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    (cut,) = effect.replicas  # The metadata log is none.
+    assert (cut.topic, cut.log_end_before) == ("codecs", batches[-1].end_offset)
+    assert cut.log_end_after == cut.recovery_point == batches[1].end_offset
+    assert cut.bytes_cut == SOURCE.stat().st_size - batches[2].position
+    data = tmp_path / "disk" / "data"
+    assert (data / "codecs-0" / SOURCE.name).stat().st_size == batches[2].position
+    assert not (data / "codecs-0" / SOURCE.with_suffix(".index").name).exists()
+    metadata = data / "__cluster_metadata-0"
+    assert (metadata / SOURCE.name).read_bytes() == SOURCE.read_bytes()
+    assert (metadata / SOURCE.with_suffix(".index").name).exists()
+    assert effect.graceful == ("n1",)
+    assert effect.told.startswith("7 flushes of n1 were answered and lost, and with them ")
+    fault.heal()
+    assert hosts.broken == {}
+    assert fault.confirm_healed(SOON) is not None
+    assert world.cluster.calls == ["stop n1", "start n1"]
+
+
+def test_a_flush_that_lies_within_a_batch_keeps_none_of_it(
+    make: Made, batches: tuple[RecordBatch, ...]
+) -> None:
+    hosts = FakeFaultyDisks()
+    hosts.lost = {FIRST: batches[2].position - 1}
+    fault = make(hosts)
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert effect.replicas[0].log_end_after == batches[0].end_offset
+
+
+def test_a_segment_that_was_begun_meanwhile_is_gone(make: Made, tmp_path: Path) -> None:
+    hosts = FakeFaultyDisks()
+    fault = make(hosts)
+    fault.inject()
+    assert fault.confirm(SOON) is not None
+    assert (tmp_path / "disk" / "data" / "codecs-0" / SOURCE.name).read_bytes() == b""
+
+
+@pytest.mark.parametrize("why", ["nothing behind the flush", "no flush"])
+def test_where_nothing_was_lost_there_is_no_effect(make: Made, why: str) -> None:
+    hosts = FakeFaultyDisks()
+    hosts.lost = {FIRST: SOURCE.stat().st_size} if why != "no flush" else {}
+    hosts.deaf = why == "no flush"
+    fault = make(hosts)
+    fault.inject()
+    assert fault.confirm(SOON) is None
+
+
+def test_one_that_does_not_end_loses_nothing(
+    world: World, make: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_flush, "GONE_LIMIT_S", 0.05)
+    monkeypatch.setattr(world.cluster, "stop_node", lambda *_: False)
+    fault = make(FakeFaultyDisks())
+    with pytest.raises(ClusterError, match="n1 did not end: no log was cut"):
+        fault.inject()
+    log = tmp_path / "disk" / "data" / "codecs-0" / SOURCE.name
+    assert log.read_bytes() == SOURCE.read_bytes()
+
+
+def test_hosts_that_lose_no_flush_are_refused(world: World) -> None:
+    with pytest.raises(ClusterError, match="these hosts have no disks that lose flushes"):
+        LostFlush(aimed(1, "n1"), world.site())
+    with pytest.raises(ClusterError, match="the disks of this cluster are not at hand"):
+        LostFlush(aimed(1, "n1"), replace(world.site(), hosts=FakeFaultyDisks()))
