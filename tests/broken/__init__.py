@@ -6,6 +6,7 @@ from tests.broken.corpus import CHANGES, Change
 from tests.held import modules_with
 
 _MODULES = (
+    "bad_disks",
     "clients",
     "clients_only",
     "declarations",

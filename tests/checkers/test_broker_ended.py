@@ -109,6 +109,44 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
         assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused
 
 
+@pytest.mark.parametrize(
+    ("family", "explains", "explains_later"),
+    [
+        ("disk-errors", True, False),
+        ("lost-flushes", True, True),
+        ("slow-disks", False, False),
+        ("kill", False, False),
+    ],
+)
+def test_disks_that_break_requests_explain_an_exit_of_their_own_node(
+    family: str, *, explains: bool, explains_later: bool
+) -> None:
+    about = facts(milestones=(WATCHED, ended("1")))
+    for node, healed_s, excused in (
+        ("n2", 60, explains),
+        ("n2", 30, explains),
+        ("n2", 29, explains_later),
+        ("n1", 60, False),
+    ):
+        row: Row = {
+            "kind": "any",
+            "spec": f'{{"family": "{family}"}}',
+            "targets": [node],
+            "requested_ns": 10 * S,
+            "confirmed_ns": 11 * S,
+            "healed_ns": healed_s * S,
+        }
+        assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused, node
+
+
+def test_an_end_above_a_file_system_that_had_ended_is_none_of_the_brokers_doing() -> None:
+    end = ended("1")
+    end.detail["disk"] = "gone"
+    assert said_of(BY_ITSELF, WATCHED, end) == []
+    (sentence,) = said_of(OUTSIDE, WATCHED, end)
+    assert "n2 ended with exit code 1 after Logquake's file system below its data" in sentence
+
+
 def test_a_disk_explains_an_end_that_nobody_saw() -> None:
     assert said_of(OUTSIDE, WATCHED, ended(""), fault="disk-full") == []
     assert said_of(OUTSIDE, WATCHED, ended("stopped"), fault="disk-full")

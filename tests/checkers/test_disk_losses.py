@@ -347,6 +347,15 @@ def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
         assert told(fault(effect=damaged)) == ()
 
 
+def test_a_lost_flush_costs_what_a_power_loss_does() -> None:
+    named = fault(kind="any", spec='{"family": "lost-flushes"}')
+    assert told(named) == told(fault())
+    assert told(fault(kind="any", spec='{"family": "disk-errors"}')) == ()
+    (unsure,) = told({**named, "confirmed_ns": None, "effect": None})
+    assert unsure.excuse == "unconfirmed-fault"
+    assert unsure.nodes == {"n1", "n2"}
+
+
 def test_numbers_that_cannot_be_excuse_nothing() -> None:
     place = {"topic": "log-0", "partition": 0, "base_offset": 4, "log_end": 9}
     for damaged in (
