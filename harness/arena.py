@@ -135,7 +135,10 @@ class Arena:
         hosts = self.hosts
         if not isinstance(hosts, CanFaultDisk) or not hosts.disk_is_gone(node):
             return False
-        sentence = f"the file system below the data of {node} has ended"
+        sentence = (
+            f"Logquake's file system below the data of {node} had ended, so that its broker could"
+            " neither read nor write any more"
+        )
         if sentence not in self.troubles:
             self.troubles.append(sentence)
             self.progress.say(f"  {sentence}")
@@ -290,6 +293,8 @@ class Arena:
             self.observer.stop()
             self.troubles += self.observer.failures()
         self.note_ended(cluster, away=away)
+        for node in (*cluster.nodes, *cluster.controllers):
+            self._disk_is_gone(node)
         self.reach("noted", failed="; ".join(self.troubles), lives=str(cluster.lives()))
 
     def stop(self, cluster: Deployment) -> None:

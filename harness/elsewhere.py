@@ -6,10 +6,12 @@ from cluster.hosts.abilities import abilities_of
 from cluster.protocol import Ability, UserError
 from cluster.systems.system import System, why_not
 from harness.simulated.honoured import HONOURED
-from results.record.plan import REFERENCE, Plan
+from nemesis.registry import elsewhere_by
+from results.record.plan import ALL, REFERENCE, Plan
 from results.record.plan_contents import Contents
 
 USE_ANOTHER = "use --hosts namespace"
+INSTEAD = "in virtual time {} deals the same"
 OWN_HOSTS = (
     "nodes that cut their own links have no file system of Logquake's below their data; use --hosts"
     " namespace"
@@ -58,9 +60,10 @@ def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
 
 
 def _refuse_unsimulated(plan: Plan) -> None:
+    for family in {*plan.nemesis} - {ALL}:
+        if other := elsewhere_by(family, plan.hosts):
+            raise UserError(f"nemesis {family!r}: {INSTEAD.format(other)}; use --nemesis {other}")
     refusals = {
-        "nemesis: in virtual time disk deals slow disks, and slow-disks is of real hosts; take"
-        " --nemesis disk": "slow-disks" in plan.nemesis,
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
         "simulated clients do not compress: take compression none": plan.compression != "none",

@@ -10,7 +10,8 @@ from rich.text import Text
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.protocol import Ability, UserError
-from nemesis.registry import kinds_of, needs_of
+from harness.elsewhere import INSTEAD
+from nemesis.registry import elsewhere_by, kinds_of, needs_of
 from results.record.plan import NEMESIS_KINDS
 
 WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh:HOSTS.toml"
@@ -34,6 +35,8 @@ class Offer:
         """Return why a family of faults does not work; empty if it does."""
         if self.unusable:
             return self.unusable
+        if other := elsewhere_by(family, self.hosts):
+            return INSTEAD.format(other)
         reasons = [self.why_not.get(need, "") for need in sorted(needs_of(family))]
         return "; ".join(dict.fromkeys(filter(None, reasons)))
 

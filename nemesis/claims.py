@@ -23,7 +23,7 @@ class Aspect(StrEnum):
     """Delay, loss and the like on its links."""
     CLOCK = "clock"
     DISK = "disk"
-    """How quick its disk is, in virtual time; what fills or locks a disk has the broker."""
+    """How quick its disk is; what fills or locks a disk, or breaks its requests, has the broker."""
     CLUSTER = "cluster"
     """Leadership and topics: nothing of a node."""
     REPLICAS = "replicas"

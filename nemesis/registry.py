@@ -477,6 +477,16 @@ def is_of(family: str, hosts: str) -> bool:
     return any(family == kind.family_for(hosts) for kind in KINDS.values())
 
 
+def elsewhere_by(family: str, hosts: str) -> str:
+    """Return the family that deals on a plan's hosts what another one deals elsewhere.
+
+    Empty: the family itself has kinds there.
+    """
+    if is_of(family, hosts):
+        return ""
+    return next(kind.family_for(hosts) for kind in KINDS.values() if family in kind.families)
+
+
 def breaks_disks(plan: Plan) -> bool:
     """Tell whether a fault of a plan needs disks of real hosts to be late, or to break requests."""
     if plan.is_simulated or plan.scenario is not None:

@@ -296,7 +296,7 @@ def test_slow_disks_of_real_hosts_are_a_family_of_their_own() -> None:
     dropped = deal_schedule(of_all, abilities=built_for(SIMULATED)).dropped
     assert not [sentence for sentence in dropped if "slow-disks" in sentence]
     simulated = named.model_copy(update={"hosts": SIMULATED, "system": "reference"})
-    with pytest.raises(UserError, match="in virtual time disk deals slow disks"):
+    with pytest.raises(UserError, match="in virtual time disk deals the same; use --nemesis disk"):
         refuse_elsewhere(simulated, system_of(simulated))
 
 
