@@ -44,7 +44,9 @@ def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> 
 
 @pytest.mark.namespaces
 @needs("fuse")
-@pytest.mark.parametrize("part", ["session", "agent", "frozen"])
+@pytest.mark.parametrize(
+    "part", ["session", "agent", pytest.param("frozen", marks=pytest.mark.night)]
+)
 def test_of_file_systems_below_the_data_nothing_is_left(part: str, tmp_path: Path) -> None:
     """Nor of one whose disk below is full, and of brokers that wait for it."""
     hosts, disk_mb = ("process", None) if part == "session" else ("namespace", 64)

@@ -16,21 +16,17 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts import examine
-from cluster.hosts.abilities import abilities_of
 from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.faulty_disks import FaultyNamespaceDisks, FaultyProcesses
+from cluster.hosts.faulty_disks import FaultyProcesses
 from cluster.protocol import (
-    Ability,
     CanFaultDisk,
-    CanLimitDisk,
     CanSlowDisk,
     ClusterError,
     HasFiles,
 )
 from results.record.clock import stopwatch_s, wait_until
 from results.record.paths import RunPaths
-from tests.cluster_hosts.conftest import Room
 from tests.machine import needs
 
 PAGE = 4096
@@ -232,40 +228,6 @@ def test_nothing_is_mounted_outside_and_nothing_is_left(tmp_path: Path) -> None:
     assert hosts.state_of(process) is None
     assert (below / "kept").read_text() == "kept"
     assert not hosts.traces()
-
-
-def test_one_of_a_limited_disk_passes_its_end_through(namespace_room: Room, tmp_path: Path) -> None:
-    assert namespace_room.kind == "namespace"
-    paths = RunPaths(tmp_path)
-    hosts = make_hosts("namespace", ["n1"], paths.processes, disk_mb=8, faulty_disks=True)
-    assert isinstance(hosts, FaultyNamespaceDisks)
-    assert isinstance(hosts, CanLimitDisk)
-    if why_not := abilities_of("namespace")[Ability.FAULTY_DISK]:
-        assert "/dev/fuse" in why_not  # Root's alone, and this is an ordinary user.
-        return
-    data = paths.node("n1") / "data"
-    (data / SEGMENT).parent.mkdir(parents=True)
-    (data / SEGMENT).write_bytes(b"before")
-    try:
-        hosts.up()
-        hosts.provide("n1", [])
-        assert hosts.fill_disk("n1") > 7 << 20
-        assert hosts.try_disk("n1") == "ENOSPC"
-        assert hosts.try_requests("n1").errors["write"] == "ENOSPC"
-        hosts.empty_disk("n1")
-        assert hosts.try_requests("n1").errors == PAGES
-        hosts.fault_disk("n1", "refused", ["write"])
-        assert hosts.try_requests("n1").errors["write"] == "EIO"
-        assert hosts.try_disk("n1") == ""  # Which looks below.
-        hosts.mend_disk("n1")
-        hosts.lock_disk("n1")
-        assert hosts.try_requests("n1").errors["write"] == "EROFS"
-        hosts.unlock_disk("n1")
-        hosts.disk("n1").write(f"data/{SEGMENT}", b"B")
-        hosts.fetch("n1")
-        assert (data / SEGMENT).read_bytes() == b"Before"
-    finally:
-        hosts.down()
 
 
 def test_others_than_root_are_told_whose_the_device_is(

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.hosts import node_disks
+from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.disk import LocalDisk
+from cluster.hosts.faulty_disks import FaultyNamespaceDisks
 from cluster.hosts.node_disks import BALLAST, PROBE, NamespaceDisks
 from cluster.hosts.process import ProcessHosts
-from cluster.protocol import CanLimitDisk, ClusterError, HasFiles, HasSoftware
+from cluster.protocol import Ability, CanLimitDisk, ClusterError, HasFiles, HasSoftware
 from results.record.paths import RunPaths
 
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
 
 MIB = 1 << 20
+SEGMENT = Path("t-0", "0.log")
+PAGES = {"read": "", "write": "", "fsync": ""}
 
 
 @contextmanager
@@ -159,3 +163,39 @@ def test_other_hosts_do_not_claim_to_limit_disks(tmp_path: Path) -> None:
     for hosts in (plain, ProcessHosts(["n1"], tmp_path / "processes.jsonl")):
         assert not isinstance(hosts, CanLimitDisk)
         assert not isinstance(hosts, HasFiles)
+
+
+def test_a_file_system_above_it_passes_its_end_through(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    assert namespace_room.kind == "namespace"
+    paths = RunPaths(tmp_path)
+    hosts = make_hosts("namespace", ["n1"], paths.processes, disk_mb=8, faulty_disks=True)
+    assert isinstance(hosts, FaultyNamespaceDisks)
+    assert isinstance(hosts, CanLimitDisk)
+    if why_not := abilities_of("namespace")[Ability.FAULTY_DISK]:
+        assert "/dev/fuse" in why_not  # Root's alone, and this is an ordinary user.
+        return
+    data = paths.node("n1") / "data"
+    (data / SEGMENT).parent.mkdir(parents=True)
+    (data / SEGMENT).write_bytes(b"before")
+    try:
+        hosts.up()
+        hosts.provide("n1", [])
+        assert hosts.fill_disk("n1") > 7 << 20
+        assert hosts.try_disk("n1") == "ENOSPC"
+        assert hosts.try_requests("n1").errors["write"] == "ENOSPC"
+        hosts.empty_disk("n1")
+        assert hosts.try_requests("n1").errors == PAGES
+        hosts.fault_disk("n1", "refused", ["write"])
+        assert hosts.try_requests("n1").errors["write"] == "EIO"
+        assert hosts.try_disk("n1") == ""  # Which looks below.
+        hosts.mend_disk("n1")
+        hosts.lock_disk("n1")
+        assert hosts.try_requests("n1").errors["write"] == "EROFS"
+        hosts.unlock_disk("n1")
+        hosts.disk("n1").write(f"data/{SEGMENT}", b"B")
+        hosts.fetch("n1")
+        assert (data / SEGMENT).read_bytes() == b"Before"
+    finally:
+        hosts.down()
