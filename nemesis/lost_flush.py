@@ -102,7 +102,10 @@ class LostFlush:
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
-            self._faulty.fault_disk(node, "lost", ("fsync",))
+            # The metadata log is none of these: a voter that forgets breaks what Raft presumes.
+            found = self._logs.replica_folders(self._disks[node])
+            folders = [folder.name for _, folder in found]
+            self._faulty.fault_disk(node, "lost", ("fsync",), folders=folders)
         self._let_write()
         for node in self.targets:
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):

@@ -176,14 +176,18 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
     Args:
         disk: The broker's files; its logs are in `data`.
         logs: Knows the files.
-        flushed: How many bytes of each segment; none: it was not there yet.
+        flushed: How many bytes of each segment; none: it was not there yet. Partitions of which
+            there is none are left alone.
 
     Returns:
         What was cut of each partition, also where that is nothing.
     """
     cuts = []
+    known = {path.parent for path in flushed}
     for place, folder in sorted(logs.replica_folders(disk)):
-        segments = logs.segments(disk, folder)
+        segments = logs.segments(disk, folder) if folder in known else []
+        if not segments:
+            continue
         before = {each: disk.read(each) for each in segments}
         sizes = {each: min(flushed.get(each, 0), len(before[each])) for each in segments}
         ends = [_end(logs, before, {each: len(data) for each, data in before.items()}),

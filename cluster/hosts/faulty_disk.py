@@ -29,7 +29,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -40,8 +40,6 @@ LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 """What becomes of a request; the counts are called as these."""
 READY = "ready"
 TRIAL = "--try"
-METADATA_LOG = "__cluster_metadata-0"
-"""Of its flushes none is lost: a voter that forgets what it granted breaks what Raft presumes."""
 MAPPED = (".index", ".timeindex")
 """Files that Kafka maps into memory."""
 SEGMENT = ".log"
@@ -67,11 +65,13 @@ class Fault:
         kind: `late`, or what becomes of a request: `refused`, `torn`, `short`, `lost`.
         requests: Which requests it concerns: `read`, `write`, `fsync`.
         seconds: How late they are.
+        folders: Of a fault that loses flushes: the folders whose segments it concerns.
     """
 
     kind: str
     requests: frozenset[str]
     seconds: float = 0.0
+    folders: frozenset[str] = frozenset()
 
 
 class Faults:
@@ -128,7 +128,7 @@ class Faults:
         if broken.kind == REFUSED:
             self._count(REFUSED, request)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        if broken.kind == LOST and not _is_segment(path):
+        if broken.kind == LOST and _folder_of_segment(path) not in broken.folders:
             return ""
         if broken.kind in {TORN, SHORT} and path.endswith(MAPPED):
             return ""
@@ -145,10 +145,10 @@ def _sort(what: str) -> str:
     return what.partition(" ")[0]
 
 
-def _is_segment(path: str) -> bool:
-    """Tell whether a file holds records of a partition, and is in use."""
+def _folder_of_segment(path: str) -> str:
+    """Return the folder of a file that holds records; empty if it does not."""
     folder, _, name = path.strip("/").rpartition("/")
-    return name.endswith(SEGMENT) and "/" not in folder and folder not in {"", METADATA_LOG}
+    return folder if name.endswith(SEGMENT) else ""
 
 
 class Through:
@@ -276,10 +276,10 @@ class Through:
         found = os.fstatvfs(self._root)
         return {name: getattr(found, name) for name in _ROOM}
 
-    def flushed(self) -> dict[str, int]:
+    def flushed(self, folders: Iterable[str]) -> dict[str, int]:
         """Flush each segment, in truth, and return how much of it is on disk now."""
         found = {}
-        for folder in os.listdir(self._root):  # noqa: PTH208 - of an open folder
+        for folder in folders:
             with contextlib.suppress(NotADirectoryError, FileNotFoundError):
                 for path in self._files(folder):
                     with self._opened(path, os.O_RDONLY) as file:
@@ -290,7 +290,7 @@ class Through:
     def _files(self, folder: str) -> list[str]:
         with self._opened(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
             names = os.listdir(opened)  # noqa: PTH208 - of an open folder
-        return [path for name in names if _is_segment(path := f"{folder}/{name}")]
+        return [f"{folder}/{name}" for name in names if name.endswith(SEGMENT)]
 
     @contextlib.contextmanager
     def _opened(self, path: str, flags: int) -> Iterator[int]:
@@ -333,9 +333,12 @@ class Orders:
         match order["do"]:
             case "set":
                 fault = Fault(
-                    order["kind"], frozenset(order["requests"]), float(order.get("seconds", 0.0))
+                    kind=order["kind"],
+                    requests=frozenset(order["requests"]),
+                    seconds=float(order.get("seconds", 0.0)),
+                    folders=frozenset(order.get("folders", ())),
                 )
-                flushed = self._through.flushed() if fault.kind == LOST else {}
+                flushed = self._through.flushed(sorted(fault.folders))
                 self._faults.set(fault, flushed)
             case "clear":
                 self._faults.clear(late=order["kind"] == LATE)

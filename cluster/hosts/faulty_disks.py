@@ -82,9 +82,12 @@ class _Disks:
         self.try_requests(node)
         return stopwatch_s() - started_s
 
-    def fault_disk(self, node: str, kind: str, requests: Collection[str]) -> None:
+    def fault_disk(
+        self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
+    ) -> None:
         """Have requests of a sort be broken on a node's disk, and no others but late ones."""
-        self._order(node, {"do": "set", "kind": kind, "requests": sorted(requests)})
+        of = {"requests": sorted(requests), "folders": sorted(folders)}
+        self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> None:
         """Have none be broken. Idempotent."""

@@ -240,15 +240,18 @@ class DiskAnswers:
 class CanFaultDisk(Protocol):
     """Hosts whose disks can be made to break requests, one way at a time on each node."""
 
-    def fault_disk(self, node: str, kind: str, requests: Collection[str]) -> None:
+    def fault_disk(
+        self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
+    ) -> None:
         """Have requests be broken on a node's disk, in place of any that were so far.
 
         Args:
             node: Whose.
             kind: `refused`: they get EIO; `torn`: a write stores its first half and gets EIO;
-                `short`: it stores that and says so; `lost`: a flush of a partition's segment is
-                answered and not done.
+                `short`: it stores that and says so; `lost`: a flush of a segment is answered and
+                not done.
             requests: `read`, `write`, `fsync`.
+            folders: Of what is lost: the folders of partitions, in that of the node's data.
         """
 
     def mend_disk(self, node: str) -> None:

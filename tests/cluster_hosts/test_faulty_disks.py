@@ -164,11 +164,11 @@ def test_a_disk_is_late_beside_what_it_breaks_and_holds_nobody_else_up(hosted: H
 @needs("root")
 def test_flushes_of_segments_are_lost_and_no_others(hosted: Hosted) -> None:
     hosts, _, data = hosted
-    hosts.fault_disk("n1", "lost", ["fsync"])
+    hosts.fault_disk("n1", "lost", ["fsync"], folders=["t-0"])
     ((path, size),) = hosts.flushed("n1").items()
     assert (f"{path}", size) == (f"data/{SEGMENT}", 100)
     hosts.try_requests("n1")  # Its page is no segment.
-    metadata = data / "__cluster_metadata-0"
+    metadata = data / "metadata-0"
     metadata.mkdir()
     for file in (data / SEGMENT, metadata / SEGMENT.name, data / "t-0" / "a.index"):
         with file.open("ab") as opened:

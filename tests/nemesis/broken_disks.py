@@ -30,7 +30,10 @@ class FakeFaultyDisks(FakeNetwork):
         self.bad: set[str] = set()
         self.lost: Mapping[PurePosixPath, int] = {}
 
-    def fault_disk(self, node: str, kind: str, requests: Collection[str]) -> None:
+    def fault_disk(
+        self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
+    ) -> None:
+        assert list(folders) == (["codecs-0"] if kind == "lost" else [])
         if not self.deaf:
             self.broken[node] = (kind, requests)
 
