@@ -18,6 +18,8 @@ from results.record.clock import RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.nemesis.broken_disks import FakeFaultyDisks
+from tests.nemesis.conftest import FakeHostsWithoutCuts
 from workloads.crashes import Crash
 
 
@@ -40,11 +42,13 @@ class Told:
 def arena_in(folder: Path) -> Arena:
     paths = RunPaths(folder / "log" / "run")
     paths.root.mkdir(parents=True)
-    return Arena(
+    arena = Arena(
         plan=Plan(), paths=paths, clock=RunClock.starting_now(),
         progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
         world=RealWorld(),
     )  # fmt: skip
+    arena.hosts = FakeHostsWithoutCuts()
+    return arena
 
 
 def noted(folder: Path, *looks: list[Ended]) -> list[dict[str, str]]:
@@ -88,6 +92,20 @@ def test_a_failed_stop_says_so(tmp_path: Path) -> None:
     failed = Ended(node="n2", incarnation=1, code=1, told=True)
     (end,) = noted(tmp_path, [failed], [failed])
     assert (end["code"], end["told"]) == ("1", "stop")
+
+
+def test_an_end_above_a_file_system_that_had_ended_says_so_and_so_does_the_run(
+    tmp_path: Path,
+) -> None:
+    arena, hosts = arena_in(tmp_path), FakeFaultyDisks()
+    arena.hosts, hosts.deaf = hosts, True  # No disk of theirs is served any more.
+    cluster = cast("KafkaCluster", Told([EXIT], [EXIT], [EXIT]))
+    for _ in range(3):
+        arena.look_for_ends(cluster)
+    (end,) = load_milestones(arena.paths.milestones)
+    assert end.detail["disk"] == "gone"
+    (trouble,) = arena.troubles
+    assert trouble.startswith("Logquake's file system below the data of n2 had ended, so that its")
 
 
 def test_a_worker_that_crashes_is_noted_once(tmp_path: Path) -> None:
