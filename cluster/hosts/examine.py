@@ -16,7 +16,7 @@ from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.faulty_disk import TRIAL as DISK_TRIAL
 from cluster.hosts.faulty_disks import PROGRAM, own_mounts
 from cluster.hosts.links import HUB_ADDRESS
-from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
+from cluster.hosts.namespace import NODE_PREFIX, SHARED_MEMORY, enter_prefix, search_path
 from cluster.hosts.shaper import TRIAL, TUN
 from cluster.protocol import UserError
 
@@ -125,7 +125,7 @@ def faulty_disk_trial() -> Finding:
     except OSError as refused:
         detail, remedy = _refused(FUSE, refused, OPEN_FUSE, MAKE_FUSE)
         return Finding(what=what, works=False, detail=detail, remedy=remedy)
-    argv = [*own_mounts(), sys.executable, "-P", str(PROGRAM), DISK_TRIAL]
+    argv = [*own_mounts(), sys.executable, "-P", str(PROGRAM), DISK_TRIAL, SHARED_MEMORY]
     tried = _run(what, argv, remedy=NO_REMEDY)
     if "libfuse" in tried.detail:
         return replace(tried, detail="libfuse is missing", remedy=f"{INSTALL} fuse3")

@@ -9,31 +9,33 @@ its last process, the agent's child. What writes a probe from this side goes to 
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import secrets
 import socket
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
+from cluster.hosts.audit import mount_points
 from cluster.hosts.disk import LocalDisk
-from cluster.hosts.faulty_disk import (
-    FLUSH,
-    LATE,
-    LINE_BYTES,
-    LOST,
-    READ,
-    SHARED_MEMORY,
-    WRITE,
-    Answer,
-)
-from cluster.hosts.machine import Machine
-from cluster.hosts.namespace import NamespaceHosts
+from cluster.hosts.faulty_disk import BROKEN, LINE_BYTES, OLDEST
+from cluster.hosts.local import LocalHosts
+from cluster.hosts.namespace import SHARED_MEMORY, NamespaceHosts
 from cluster.hosts.node_disks import DATA, PAGE, PROBE, NamespaceDisks
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.signals import state_of
-from cluster.protocol import ClusterError, Command, Disk, DiskAnswers, ProcessId
+from cluster.hosts.through import FLUSH, LATE, READ, WRITE, Answer
+from cluster.protocol import (
+    DISK_REQUESTS,
+    ClusterError,
+    Command,
+    Disk,
+    DiskAnswers,
+    ProcessId,
+)
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 
@@ -41,46 +43,69 @@ PROGRAM = Path(__file__).with_name("faulty_disk.py")
 START_LIMIT_S = 20.0
 ANSWER_S = 10.0
 """Longer than a flush of all segments takes."""
-ALL_REQUESTS = (READ, WRITE, FLUSH)
+HANGS_S = 30.0
+"""No request takes so long, late ones included, unless the file system hangs."""
+FLUSHERS = 32
+"""Files that are flushed at a time: with a disk that is late one after the other takes minutes."""
 
 
-class _Disks:
+class _Disks(LocalHosts):
     """Implements `CanSlowDisk`, `CanFaultDisk` and `HasFiles`: what such hosts have in common.
 
     Those that mix it in have a machine for each node, in a mount namespace of its own.
-
-    Attributes:
-        processes_file: `RunPaths.processes`.
-        served: By node: the process of its file system, and where this side finds its socket.
     """
 
-    processes_file: Path
-    served: dict[str, tuple[ProcessId, Path]]
+    @functools.cached_property
+    def served(self) -> dict[str, tuple[ProcessId, Path, bytes]]:
+        """By node: the process of its file system, where its socket is, and the device mounted."""
+        return {}
 
-    def machine(self, node: str) -> Machine:
-        """Return the machine of a node."""
-        raise NotImplementedError
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Have a node see its data through its file system; the software is this machine's own."""
+        del software
+        data = self._data(node)
+        data.mkdir(parents=True, exist_ok=True)
+        self.serve_disk(node, data, data)
+
+    def down(self) -> None:
+        """End every process, and with them what is mounted. Idempotent."""
+        super().down()
+        self.served.clear()
 
     def fetch(self, node: str) -> None:
         """Bring nothing: all that was written through the file system lies here already."""
 
-    def disk_is_gone(self, node: str) -> bool:
-        """Tell whether a node's file system has ended, though nobody told it to."""
-        return node in self.served and not self._serves(node)
+    def disk_trouble(self, node: str) -> str:
+        """Return what is wrong with a node's file system itself: `has ended`; empty: nothing."""
+        if node not in self.served:
+            return ""
+        if not self._runs(node):
+            return "has ended"
+        if self._device(node) != self.served[node][2]:
+            return "is not mounted any more"
+        try:
+            told = self._order(node, {"do": "tell"})
+        except ClusterError:
+            return "does not answer"
+        age_s, oldest = told[OLDEST]
+        if age_s > HANGS_S:
+            return f"hangs ({oldest} for {age_s:.0f} s)"
+        mistakes = ", ".join(f"{count} times {what}" for what, count in told[BROKEN].items())
+        return f"made mistakes of its own ({mistakes})" if mistakes else ""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
         """Have each read, write and flush of a node's disk take so many seconds longer."""
-        self._order(node, {"do": "set", "kind": LATE, "requests": ALL_REQUESTS, "seconds": flush_s})
+        self._order(
+            node, {"do": "set", "kind": LATE, "requests": DISK_REQUESTS, "seconds": flush_s}
+        )
 
     def quicken_disk(self, node: str) -> None:
         """Have it be as quick as it was. Idempotent."""
-        self._order(node, {"do": "clear", "kind": LATE})
+        self._order(node, {"do": "clear", "late": True})
 
     def time_flush_s(self, node: str) -> float:
         """Write a page to a node's disk and flush it; return how long that took."""
-        started_s = stopwatch_s()
-        self.try_requests(node)
-        return stopwatch_s() - started_s
+        return self.try_requests(node).took_s
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
@@ -89,9 +114,21 @@ class _Disks:
         of = {"requests": sorted(requests), "folders": sorted(folders)}
         self._order(node, {"do": "set", "kind": kind, **of})
 
-    def mend_disk(self, node: str) -> None:
-        """Have none be broken. Idempotent."""
-        self._order(node, {"do": "clear", "kind": LOST})
+    def mend_disk(self, node: str) -> int:
+        """Have none be broken; return how many files could be flushed then. Idempotent.
+
+        The kernel keeps an error of a mapped page that it could not write back, until somebody who
+        opens the file is told (man 2 fsync): here that is us, and not the broker that starts next.
+
+        Raises:
+            ClusterError: A file cannot be flushed though nothing is broken.
+        """
+        self._order(node, {"do": "clear", "late": False})
+        folders = os.walk(self._mounted(node))
+        files = [Path(folder, name) for folder, _, names in folders for name in names]
+        with ThreadPoolExecutor(FLUSHERS) as pool:
+            flushed = list(pool.map(_is_flushed, files))
+        return sum(flushed)
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
         """Return how often each fault met each sort of request: `{"refused write": 3}`."""
@@ -105,17 +142,19 @@ class _Disks:
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again; see what is below."""
         probe = self._mounted(node) / PROBE
-        said = dict.fromkeys(ALL_REQUESTS, "")
-        stored = -1
+        said = dict.fromkeys(DISK_REQUESTS, "")
+        stored, asked, started_s = -1, 2, stopwatch_s()
         try:
             said[WRITE], said[FLUSH] = _written(probe)
             below = self._below(node) / PROBE
             stored = below.stat().st_size if below.exists() else 0
-            said[READ] = _read(probe) if stored > 0 else ""
+            if stored > 0:
+                said[READ], asked = _error(probe.read_bytes), asked + 1
+            took_s = stopwatch_s() - started_s
         finally:
             with contextlib.suppress(OSError):
                 probe.unlink(missing_ok=True)
-        return DiskAnswers(errors=said, written=PAGE, stored=stored)
+        return DiskAnswers(errors=said, written=PAGE, stored=stored, asked=asked, took_s=took_s)
 
     def serve_disk(self, node: str, source: Path, mount: Path) -> None:
         """Start the file system of a node, unless it has one; wait until it is there.
@@ -134,7 +173,8 @@ class _Disks:
         there = root / mount.relative_to("/")
         outside = there.stat().st_dev
         process = machine.spawn(node, Command(argv=argv, log=log, cwd=self.processes_file.parent))
-        self.served[node] = (process, root / SHARED_MEMORY[1:] / name)
+        socket_file = root / SHARED_MEMORY[1:] / name
+        self.served[node] = (process, socket_file, b"")
 
         def is_there() -> bool:
             with contextlib.suppress(OSError):  # It ended just now.
@@ -152,6 +192,7 @@ class _Disks:
             raise ClusterError(
                 f"the file system below the data of {node} did not start: {said[-1]}"
             )
+        self.served[node] = (process, socket_file, self._device(node))
 
     def _below(self, node: str) -> Path:
         """Return the folder below the file system, as seen from here."""
@@ -171,9 +212,15 @@ class _Disks:
     def _data(self, node: str) -> Path:
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
 
+    def _device(self, node: str) -> bytes:
+        """Return the device that is mounted over a node's data; nobody waits for it to answer."""
+        mounted = Path(f"/proc/{self.machine(node).process.pid}/mountinfo").read_bytes()
+        at = os.fspath(self._data(node))
+        lines = zip(mounted.splitlines(), mount_points(mounted), strict=True)
+        return next((line.split()[2] for line, point in reversed([*lines]) if point == at), b"")
+
     def _runs(self, node: str) -> bool:
-        process, _ = self.served[node]
-        return state_of(process) not in {None, "Z", "X"}
+        return state_of(self.served[node][0]) not in {None, "Z", "X"}
 
     def _serves(self, node: str) -> bool:
         return node in self.served and self._runs(node)
@@ -190,7 +237,7 @@ class _Disks:
                 line.settimeout(ANSWER_S)
                 line.connect(os.fspath(self.served[node][1]))
                 line.sendall(json.dumps(order).encode() + b"\n")
-                answer: Answer = json.loads(line.makefile("rb").readline(LINE_BYTES << 8) or b"{}")
+                answer: Answer = json.loads(line.makefile("rb").readline(LINE_BYTES) or b"{}")
         except (OSError, ValueError) as refused:
             raise ClusterError(
                 f"the file system below the data of {node} does not answer ({refused})"
@@ -214,8 +261,26 @@ def _written(probe: Path) -> tuple[str, str]:
             os.close(opened)
 
 
-def _read(probe: Path) -> str:
-    return _error(probe.read_bytes)
+def _is_flushed(path: Path) -> bool:
+    """Flush a file for who opens it next; False: it is no regular file, or gone meanwhile.
+
+    Raises:
+        ClusterError: It cannot be flushed.
+    """
+    errors = [_error(lambda: _flush(path)) for _ in range(2)]
+    if errors[1] in {"ENOENT", "ELOOP", "ENXIO", "ENODEV"}:
+        return False
+    if errors[1]:
+        raise ClusterError(f"{path.name} cannot be flushed on a mended disk: {errors[1]}")
+    return True
+
+
+def _flush(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _error(deed: Callable[[], object]) -> str:
@@ -234,37 +299,9 @@ def _named(refused: OSError) -> str:
 class FaultyNamespaces(_Disks, NamespaceHosts):
     """Namespace hosts with such disks; see `NamespaceHosts`."""
 
-    def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
-        NamespaceHosts.__init__(self, nodes, processes_file)
-        self.served = {}
-
-    def machine(self, node: str) -> Machine:
-        """Return the machine of a node."""
-        return NamespaceHosts.machine(self, node)
-
-    def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Have a node see its data through its file system; the software is this machine's own."""
-        del software
-        data = self._data(node)
-        data.mkdir(parents=True, exist_ok=True)
-        self.serve_disk(node, data, data)
-
-    def down(self) -> None:
-        """End every process, and with them what is mounted. Idempotent."""
-        NamespaceHosts.down(self)
-        self.served.clear()
-
 
 class FaultyNamespaceDisks(_Disks, NamespaceDisks):
     """Namespace hosts with such disks, each of limited size below; see `NamespaceDisks`."""
-
-    def __init__(self, nodes: Sequence[str], processes_file: Path, *, disk_mb: int) -> None:
-        NamespaceDisks.__init__(self, nodes, processes_file, disk_mb=disk_mb)
-        self.served = {}
-
-    def machine(self, node: str) -> Machine:
-        """Return the machine of a node."""
-        return NamespaceDisks.machine(self, node)
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Give a node its disk, with its data, and have it seen through its file system."""
@@ -289,40 +326,23 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
         root = Path(f"/proc/{self.machine(node).process.pid}/root")
         return root / self.mount_point(node).relative_to("/")
 
-    def down(self) -> None:
-        """End every process, and with them what is mounted. Idempotent."""
-        NamespaceDisks.down(self)
-        self.served.clear()
-
 
 class FaultyProcesses(_Disks, ProcessHosts):
     """Hosts that are one, in a mount namespace of their own, with such disks."""
 
     def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
         ProcessHosts.__init__(self, nodes, processes_file, prefix=own_mounts())
-        self.served = {}
-
-    def machine(self, node: str) -> Machine:
-        """Return the one machine that there is."""
-        return ProcessHosts.machine(self, node)
 
     def up(self) -> None:
         """Start the agent; what it has for sockets goes with it."""
         ProcessHosts.up(self)
-        for node in self.nodes[:1]:
-            self.machine(node).run(["mount", "-t", "tmpfs", "tmpfs", SHARED_MEMORY])
-
-    def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Have a node see its data through its file system; the software is this machine's own."""
-        del software
-        data = self._data(node)
-        data.mkdir(parents=True, exist_ok=True)
-        self.serve_disk(node, data, data)
-
-    def down(self) -> None:
-        """End every process, and with them what is mounted. Idempotent."""
-        ProcessHosts.down(self)
-        self.served.clear()
+        try:
+            if self.nodes and Path(SHARED_MEMORY).is_dir():
+                mount = ["mount", "-t", "tmpfs", "tmpfs", SHARED_MEMORY]
+                self.machine(self.nodes[0]).run(mount)
+        except ClusterError:
+            self.down()
+            raise
 
 
 def own_mounts() -> tuple[str, ...]:

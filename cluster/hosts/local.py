@@ -7,6 +7,7 @@ from pathlib import Path
 from cluster.hosts import clock
 from cluster.hosts.audit import local_traces
 from cluster.hosts.disk import LocalDisk
+from cluster.hosts.machine import Machine
 from cluster.hosts.signals import send_signal, state_of
 from cluster.protocol import Disk, ProcessId, UserError
 from results.record.paths import RunPaths
@@ -22,6 +23,14 @@ class LocalHosts:
     def __init__(self, processes_file: Path) -> None:
         self.processes_file = processes_file
         self.clocks = clock.Clocks(self._write_clock)
+
+    def machine(self, node: str) -> Machine:
+        """Return the machine of a node."""
+        raise NotImplementedError
+
+    def down(self) -> None:
+        """End every process. Idempotent."""
+        raise NotImplementedError
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
         """Send a signal to the group that a process leads; False if it has ended already."""

@@ -45,6 +45,7 @@ from cluster.protocol.links import (
 )
 from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
+    DISK_REQUESTS,
     OF_SYSTEMS,
     Ability,
     CanAudit,
@@ -66,6 +67,7 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "DISK_REQUESTS",
     "OF_SYSTEMS",
     "Ability",
     "Batch",

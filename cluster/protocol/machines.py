@@ -221,6 +221,10 @@ class CanSlowDisk(Protocol):
         """Write a page to a node's disk and flush it; return how long that took."""
 
 
+DISK_REQUESTS = ("read", "write", "fsync")
+"""What a disk is asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskAnswers:
     """What a disk said to a page that was written, flushed and read again.
@@ -229,11 +233,15 @@ class DiskAnswers:
         errors: By request, `read`, `write` and `fsync`: the name of its error; empty: none.
         written: How many bytes the page has.
         stored: How many of them lie below the node's file system; -1: nobody looked.
+        asked: How many requests that took: nothing is read of a page that is not there.
+        took_s: How long.
     """
 
     errors: Mapping[str, str]
     written: int
     stored: int
+    asked: int
+    took_s: float
 
 
 @runtime_checkable
@@ -254,8 +262,12 @@ class CanFaultDisk(Protocol):
             folders: Of what is lost: the folders of partitions, in that of the node's data.
         """
 
-    def mend_disk(self, node: str) -> None:
-        """Have none be broken. Idempotent."""
+    def mend_disk(self, node: str) -> int:
+        """Have none be broken; return how many files could be flushed then. Idempotent.
+
+        Raises:
+            ClusterError: A file cannot be flushed.
+        """
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
         """Return how often that came to pass, since it was ordered: `{"refused write": 3}`."""
@@ -266,8 +278,8 @@ class CanFaultDisk(Protocol):
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again."""
 
-    def disk_is_gone(self, node: str) -> bool:
-        """Tell whether what breaks a node's requests has ended, so that none is served."""
+    def disk_trouble(self, node: str) -> str:
+        """Return what is wrong with what breaks a node's requests: `has ended`; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

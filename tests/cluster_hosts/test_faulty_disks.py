@@ -9,13 +9,15 @@ import fcntl
 import mmap
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from cluster.hosts import examine
 from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.faulty_disks import FaultyProcesses
@@ -184,10 +186,10 @@ def test_flushes_of_segments_are_lost_and_no_others(hosted: Hosted) -> None:
 def test_one_that_ends_by_itself_is_told(hosted: Hosted) -> None:
     hosts, below, _ = hosted
     hosts.fetch("n1")
-    assert not hosts.disk_is_gone("n1")
-    assert not hosts.disk_is_gone("n2")
+    assert hosts.disk_trouble("n1") == ""
+    assert hosts.disk_trouble("n2") == ""
     os.kill(hosts.served["n1"][0].pid, signal.SIGKILL)
-    wait_until(lambda: hosts.disk_is_gone("n1"), timeout_s=10, what="its end")
+    wait_until(lambda: hosts.disk_trouble("n1") == "has ended", timeout_s=10, what="its end")
     hosts.fetch("n1")
     with pytest.raises(ClusterError, match="n1 has no file system of its own below its data"):
         hosts.try_requests("n1")
@@ -230,15 +232,123 @@ def test_nothing_is_mounted_outside_and_nothing_is_left(tmp_path: Path) -> None:
     assert not hosts.traces()
 
 
-def test_others_than_root_are_told_whose_the_device_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+_MAPS = """
+import mmap, sys
+with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+    mapped[:5] = sys.argv[2].encode()
+    if sys.argv[3:]:
+        mapped.flush()
+"""
+"""As a broker does with an index: without `flush`, it ends with a page that nobody wrote back."""
+
+
+@needs("root")
+def test_who_starts_on_a_mended_disk_is_told_of_no_earlier_error(hosted: Hosted) -> None:
+    hosts, below, data = hosted
+    index = data / "t-0" / "0.index"
+    index.write_bytes(bytes(PAGE))
+
+    def map_it(*words: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-c", _MAPS, f"{index}", *words], capture_output=True, check=False
+        ).returncode
+
+    hosts.fault_disk("n1", "refused", ["write"])
+    assert map_it("lost!") == 0  # Who ended is told of nothing.
+    assert hosts.disk_counts("n1")["refused write"] > 0
+    assert hosts.mend_disk("n1") == 2
+    assert map_it("after", "flush") == 0
+    assert (below / "t-0" / "0.index").read_bytes()[:5] == b"after"
+    assert hosts.disk_trouble("n1") == ""
+
+
+@needs("root")
+@pytest.mark.parametrize("way", ["unlinked", "renamed over"])
+@pytest.mark.parametrize(
+    ("fault", "request_"),
+    [("", "write"), ("torn", "write"), ("short", "write"), ("refused", "fsync"), ("lost", "fsync")],
+)
+def test_an_open_file_without_a_name_is_one_as_on_any_disk(
+    hosted: Hosted, way: str, fault: str, request_: str
 ) -> None:
-    monkeypatch.setattr(examine, "FUSE", f"{tmp_path}/fuse")
-    finding = examine.faulty_disk_trial.__wrapped__()
-    assert not finding.works
-    assert finding.detail == f"there is no {tmp_path}/fuse"
-    assert finding.remedy.startswith("type as root: modprobe fuse; in a container")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    whose = examine._refused("/dev/fuse", PermissionError(13, "no"), examine.OPEN_FUSE, "")
-    assert whose[0].startswith("/dev/fuse belongs to uid 0, mode 0")
-    assert whose[1].startswith("run as root, or have udev let every user open /dev/fuse")
+    hosts, below, data = hosted
+    opened = os.open(data / SEGMENT, os.O_RDWR)
+    other = data / "t-0" / "other"
+    try:
+        if way == "unlinked":
+            (data / SEGMENT).unlink()
+            assert [*(below / "t-0").iterdir()] == []
+        else:
+            other.write_bytes(b"new")
+            other.rename(data / SEGMENT)
+            assert (below / SEGMENT).read_bytes() == b"new"
+        if fault:
+            hosts.fault_disk("n1", fault, [request_], folders=["t-0"] if fault == "lost" else [])
+        eio = pytest.raises(OSError, match="Input/output error")
+        with eio if fault == "torn" else nullcontext():
+            assert os.pwrite(opened, b"more", 100) == (2 if fault == "short" else 4)
+        with eio if fault == "refused" else nullcontext():
+            os.fsync(opened)
+        assert os.fstat(opened).st_size == (102 if fault in {"torn", "short"} else 104)
+        os.ftruncate(opened, 50)
+        assert os.fstat(opened).st_size == 50
+        os.utime(opened, (1, 2))
+        os.fchmod(opened, 0o600)
+        assert os.fstat(opened).st_mode & 0o777 == 0o600
+        assert os.pread(opened, 100, 0) == b"x" * 50
+        assert hosts.disk_counts("n1").get("lost fsync", 0) == (fault == "lost")
+    finally:
+        os.close(opened)
+    hosts.mend_disk("n1")
+    assert hosts.disk_trouble("n1") == ""
+    left = [] if way == "unlinked" else [SEGMENT.name]
+    assert [path.name for path in (below / "t-0").iterdir()] == left
+    (data / SEGMENT).unlink(missing_ok=True)
+    (data / "t-0").rmdir()
+
+
+@needs("root")
+def test_what_a_broker_sees_of_files_is_what_it_asked_for(hosted: Hosted) -> None:
+    _, below, data = hosted
+    old = os.umask(0o027)
+    try:
+        (data / "made").touch(0o666)
+    finally:
+        os.umask(old)
+    assert (below / "made").stat().st_mode & 0o777 == 0o640
+    os.utime(data / "made", ns=(5_000_000_000, 7_000_000_000))
+    subprocess.run(["touch", "-a", f"{data}/made"], check=True)  # UTIME_NOW, UTIME_OMIT
+    found = (below / "made").stat()
+    assert found.st_mtime_ns == 7_000_000_000
+    assert found.st_atime_ns > 7_000_000_000
+
+
+@needs("root")
+def test_one_that_stands_still_or_is_not_mounted_any_more_is_told(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, _, data = hosted
+    monkeypatch.setattr("cluster.hosts.faulty_disks.ANSWER_S", 0.5)
+    assert hosts.disk_trouble("n1") == ""
+    pid = hosts.served["n1"][0].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert hosts.disk_trouble("n1") == "does not answer"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not hosts.disk_trouble("n1"), timeout_s=10, what="its answer")
+    hosts.machine("n1").run(["umount", "--lazy", f"{data}".partition("/root")[2]])
+    assert hosts.disk_trouble("n1") in {"is not mounted any more", "has ended"}
+
+
+@needs("root")
+def test_a_late_request_is_not_broken_after_the_mend(hosted: Hosted) -> None:
+    hosts, _, data = hosted
+    hosts.slow_disk("n1", 1.0)
+    hosts.fault_disk("n1", "refused", ["write"])
+    with ThreadPoolExecutor(1) as pool:
+        wrote = pool.submit(_own, "write", data)
+        wait_until(lambda: "late write" in hosts.disk_counts("n1"), timeout_s=5, what="it")
+        hosts._order("n1", {"do": "clear", "late": False})
+        assert wrote.result(timeout=10) == 0
+    hosts.quicken_disk("n1")

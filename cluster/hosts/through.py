@@ -1,0 +1,382 @@
+"""What a file system of ours does to the folder below a node's data, and what it breaks of that.
+
+Needs the standard library only, as the program `faulty_disk.py` does that serves it. Two faults can
+be in force side by side, each set and cleared by itself: one that makes requests late, and one that
+breaks them.
+"""
+
+# ruff: noqa: D102 - the methods of `Through` are FUSE's, and named as system calls
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+READ, WRITE, FLUSH = "read", "write", "fsync"
+REQUESTS = (READ, WRITE, FLUSH)
+LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
+"""What becomes of a request; the counts are called as these."""
+MAPPED = (".index", ".timeindex")
+"""Files that Kafka maps into memory."""
+SEGMENT = ".log"
+CLEAR_S = 5.0
+"""A request that is broken takes no time of its own."""
+HIDDEN = ".fuse_hidden"
+"""How names begin that libfuse gives to open files which are unlinked."""
+UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
+"""Of a time: the present, and as it was (man 2 utimensat)."""
+_STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks", "st_ino")
+_TIMES = ("st_atime", "st_mtime", "st_ctime")
+_ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_flag",
+         "f_frsize", "f_namemax")  # fmt: skip
+Answer = dict[str, Any]
+"""A JSON object: the one place where the two ends of a line need no common type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is in force.
+
+    Attributes:
+        kind: `late`, or what becomes of a request: `refused`, `torn`, `short`, `lost`.
+        requests: Which requests it concerns: `read`, `write`, `fsync`.
+        seconds: How late they are.
+        folders: Of a fault that loses flushes: the folders whose segments it concerns.
+    """
+
+    kind: str
+    requests: frozenset[str]
+    seconds: float = 0.0
+    folders: frozenset[str] = frozenset()
+
+
+class Faults:
+    """The faults in force, and how often each did something. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._late: Fault | None = None
+        self._broken: Fault | None = None
+        self._lock = threading.Condition()
+        self._under_way = 0
+        self._counts: dict[str, int] = {}
+        self._flushed: dict[str, int] = {}
+
+    def set(self, fault: Fault) -> None:
+        """Put a fault in force, in place of another of its sort; what it did is counted anew."""
+        with self._lock:
+            if fault.kind == LATE:
+                self._late = fault
+            else:
+                self._broken, self._flushed = fault, {}
+            self._counts = {
+                what: count for what, count in self._counts.items() if _sort(what) != fault.kind
+            }
+
+    def note_flushed(self, flushed: Mapping[str, int]) -> None:
+        """Note how much of each segment was on disk when flushes had begun to be lost."""
+        with self._lock:
+            self._flushed = dict(flushed)
+
+    def clear(self, *, late: bool) -> None:
+        """Have no such fault be in force, and no request be under way that it breaks. Idempotent.
+
+        Raises:
+            TimeoutError: A request that it breaks does not come to its end.
+        """
+        with self._lock:
+            if late:
+                self._late = None
+                return
+            self._broken = None
+            if not self._lock.wait_for(lambda: not self._under_way, timeout=CLEAR_S):
+                raise TimeoutError(f"{self._under_way} requests are still being broken")
+
+    def told(self) -> Answer:
+        """Return what was done so far, and which part of each segment was on disk at the start."""
+        with self._lock:
+            return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
+
+    @contextlib.contextmanager
+    def met(self, request: str, path: str) -> Iterator[str]:
+        """Be late with a request if need be; yield what shall become of it, empty: nothing.
+
+        Raises:
+            OSError: EIO, where it is refused.
+        """
+        late = self._late
+        if late is not None and request in late.requests:
+            with self._lock:
+                self._count(LATE, request)
+            time.sleep(late.seconds)  # noqa: TID251 - standard library only, and this is the fault
+        with self._lock:  # What is in force now: a fault may have been cleared meanwhile.
+            what = self._what(request, path)
+            if what:
+                self._count(what, request)
+                self._under_way += 1
+        try:
+            if what == REFUSED:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            yield what
+        finally:
+            if what:
+                with self._lock:
+                    self._under_way -= 1
+                    self._lock.notify_all()
+
+    def _what(self, request: str, path: str) -> str:
+        broken = self._broken
+        if broken is None or request not in broken.requests:
+            return ""
+        if broken.kind == LOST and _folder_of_segment(path) not in broken.folders:
+            return ""
+        if broken.kind in {TORN, SHORT} and path.endswith(MAPPED):
+            return ""
+        return broken.kind
+
+    def _count(self, kind: str, request: str) -> None:
+        what = f"{kind} {request}"
+        self._counts[what] = self._counts.get(what, 0) + 1
+
+
+def _sort(what: str) -> str:
+    return what.partition(" ")[0]
+
+
+def _folder_of_segment(path: str) -> str:
+    """Return the folder of a file that holds records; empty if it does not."""
+    folder, _, name = path.strip("/").rpartition("/")
+    return folder if name.endswith(SEGMENT) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open file: the path that it was opened by, and what it is, whatever its name by now."""
+
+    path: str
+    inode: tuple[int, int]
+
+
+class Through:
+    """The callbacks of FUSE (mfusepy's `Operations`), each done to the folder below.
+
+    A file that is unlinked or renamed over while it is open has no path any more, and of such a
+    file the kernel's fstat(2) and mfusepy's ftruncate(2) give no handle. So libfuse is left to
+    rename it to a hidden name first, as it does by default. That name stands for an open file
+    here, and never comes to the folder below: Kafka could not remove a folder that it was in.
+
+    Args:
+        root: The folder below, open.
+        faults: What is in force.
+    """
+
+    use_ns = True
+
+    def __init__(self, root: int, faults: Faults) -> None:
+        self._root, self._faults = root, faults
+        self._open: dict[int, Opened] = {}
+        self._hidden: dict[str, tuple[int, int]] = {}
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
+        handle = next(iter(self._handles(path)), None) if fh is None else fh
+        if handle is None:
+            found = os.stat(_of(path), dir_fd=self._root, follow_symlinks=False)
+        else:
+            found = os.fstat(handle)
+        times = {name: getattr(found, f"{name}_ns") for name in _TIMES}
+        return {**{name: getattr(found, name) for name in _STAT}, **times}
+
+    def access(self, path: str, amode: int) -> int:
+        if not os.access(_of(path), amode, dir_fd=self._root):
+            locked = amode & os.W_OK and os.fstatvfs(self._root).f_flag & os.ST_RDONLY
+            number = errno.EROFS if locked else errno.EACCES
+            raise OSError(number, os.strerror(number))
+        return 0
+
+    def open(self, path: str, flags: int) -> int:
+        # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
+        flags &= ~(os.O_APPEND | os.O_DIRECT)
+        return self._noted(os.open(_of(path), flags, dir_fd=self._root), path)
+
+    def create(self, path: str, mode: int, fi: object = None) -> int:
+        del fi
+        opened = os.open(_of(path), os.O_RDWR | os.O_CREAT, mode, dir_fd=self._root)
+        return self._noted(opened, path)
+
+    def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
+        with self._faults.met(READ, self._name(path, fh)):
+            return os.pread(fh, size, offset)
+
+    def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
+        with self._faults.met(WRITE, self._name(path, fh)) as what:
+            if what not in {TORN, SHORT} or len(data) < 2:  # noqa: PLR2004 - a byte has no part
+                return os.pwrite(fh, data, offset)
+            stored = os.pwrite(fh, data[: len(data) // 2], offset)
+            if what == TORN:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return stored
+
+    def truncate(self, path: str, length: int, fh: int | None = None) -> int:
+        handles = self._handles(path) if fh is None else [fh]
+        writable = [each for each in handles if fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE]
+        with contextlib.ExitStack() as stack:
+            writable = writable or [stack.enter_context(self._opened(path, os.O_WRONLY))]
+            os.ftruncate(writable[0], length)
+        return 0
+
+    def fallocate(  # noqa: PLR0917 - FUSE's
+        self, path: str | None, mode: int, offset: int, size: int, fh: int
+    ) -> int:
+        del path
+        if mode:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        os.posix_fallocate(fh, offset, size)
+        return 0
+
+    def fsync(self, path: str | None, datasync: int, fh: int) -> int:
+        with self._faults.met(FLUSH, self._name(path, fh)) as what:
+            if what != LOST:
+                (os.fdatasync if datasync else os.fsync)(fh)
+        return 0
+
+    def opendir(self, path: str) -> int:
+        return self._noted(
+            os.open(_of(path), os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._root), path
+        )
+
+    def fsyncdir(self, path: str | None, datasync: int, fh: int) -> int:
+        return self.fsync(path, datasync, fh)
+
+    def release(self, path: str | None, fh: int) -> int:
+        del path
+        gone = self._open.pop(fh, None)
+        os.close(fh)
+        if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
+            for hidden, inode in list(self._hidden.items()):
+                if inode == gone.inode:
+                    self._hidden.pop(hidden, None)
+        return 0
+
+    def releasedir(self, path: str | None, fh: int) -> int:
+        return self.release(path, fh)
+
+    def readdir(self, path: str | None, fh: int) -> list[str]:
+        del path
+        return [".", "..", *os.listdir(fh)]
+
+    def mkdir(self, path: str, mode: int) -> int:
+        os.mkdir(_of(path), mode, dir_fd=self._root)
+        return 0
+
+    def rmdir(self, path: str) -> int:
+        os.rmdir(_of(path), dir_fd=self._root)
+        return 0
+
+    def unlink(self, path: str) -> int:
+        if self._hidden.pop(path, None) is None:
+            os.unlink(_of(path), dir_fd=self._root)
+        return 0
+
+    def rename(self, old: str, new: str) -> int:
+        if new.rpartition("/")[2].startswith(HIDDEN):
+            found = os.stat(_of(old), dir_fd=self._root, follow_symlinks=False)
+            self._hidden[new] = (found.st_dev, found.st_ino)
+            os.unlink(_of(old), dir_fd=self._root)
+        else:
+            os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
+        return 0
+
+    def link(self, target: str, source: str) -> int:
+        os.link(_of(source), _of(target), src_dir_fd=self._root, dst_dir_fd=self._root)
+        return 0
+
+    def symlink(self, target: str, source: str) -> int:
+        os.symlink(source, _of(target), dir_fd=self._root)
+        return 0
+
+    def readlink(self, path: str) -> str:
+        return os.readlink(_of(path), dir_fd=self._root)
+
+    def chmod(self, path: str, mode: int) -> int:
+        handles = self._handles(path)
+        if handles:
+            os.fchmod(handles[0], mode)
+        else:
+            os.chmod(_of(path), mode, dir_fd=self._root)
+        return 0
+
+    def chown(self, path: str, uid: int, gid: int) -> int:
+        handles = self._handles(path)
+        if handles:
+            os.fchown(handles[0], uid, gid)
+        else:
+            os.chown(_of(path), uid, gid, dir_fd=self._root, follow_symlinks=False)
+        return 0
+
+    def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
+        now, found = time.time_ns(), self.getattr(path)
+        was = (found["st_atime"], found["st_mtime"])
+        told = times or (UTIME_NOW, UTIME_NOW)
+        ns = [{UTIME_NOW: now, UTIME_OMIT: old}.get(new, new) for new, old in zip(told, was)]  # noqa: B905
+        handles = self._handles(path)
+        if handles:
+            os.utime(handles[0], ns=(ns[0], ns[1]))
+        else:
+            os.utime(_of(path), ns=(ns[0], ns[1]), dir_fd=self._root, follow_symlinks=False)
+        return 0
+
+    def statfs(self, path: str) -> dict[str, int]:
+        del path
+        found = os.fstatvfs(self._root)
+        return {name: getattr(found, name) for name in _ROOM}
+
+    def flushed(self, folders: Iterable[str]) -> dict[str, int]:
+        """Flush each segment, in truth, and return how much of it is on disk now."""
+        found = {}
+        for folder in folders:
+            with contextlib.suppress(NotADirectoryError, FileNotFoundError):
+                for path in self._files(folder):
+                    with self._opened(path, os.O_RDONLY) as file:
+                        found[path] = os.fstat(file).st_size
+                        os.fsync(file)
+        return found
+
+    def _noted(self, opened: int, path: str) -> int:
+        found = os.fstat(opened)
+        self._open[opened] = Opened(path, (found.st_dev, found.st_ino))
+        return opened
+
+    def _name(self, path: str | None, fh: int) -> str:
+        """Return the path of an open file; of one that has none any more, its last."""
+        if path is not None and path not in self._hidden:
+            return path
+        return self._open[fh].path if fh in self._open else ""
+
+    def _handles(self, path: str) -> list[int]:
+        """Return the handles of an open file that has only a hidden name; none: of any other."""
+        inode = self._hidden.get(path)
+        if inode is None:
+            return []
+        return [at for at, each in list(self._open.items()) if each.inode == inode]
+
+    def _files(self, folder: str) -> list[str]:
+        with self._opened(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
+            names = os.listdir(opened)  # noqa: PTH208 - of an open folder
+        return [f"{folder}/{name}" for name in names if name.endswith(SEGMENT)]
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        opened = os.open(_of(path), flags, dir_fd=self._root)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+
+
+def _of(path: str) -> str:
+    """Return a path of the mount as one below the folder."""
+    return path.lstrip("/") or "."

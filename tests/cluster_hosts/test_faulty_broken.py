@@ -1,0 +1,48 @@
+"""Mistakes of a file system below data: they are counted, and errors of what lies below are not."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.faulty_disk import BROKEN, Guarded
+from cluster.hosts.through import Faults, Through
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Guarded:
+    return Guarded(Through(os.open(tmp_path, os.O_RDONLY), Faults()))
+
+
+def test_a_mistake_is_counted_and_an_error_of_the_disk_is_none(guarded: Guarded) -> None:
+    with pytest.raises(FileNotFoundError):
+        guarded.getattr("/nothing")
+    assert guarded.told()[BROKEN] == {}
+    for _ in range(2):
+        with pytest.raises(AttributeError):
+            guarded.mkdir(None, 0o755)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        guarded.fsync("/nothing", 0, 1 << 20)
+    (mistake, count), (bad, once) = guarded.told()[BROKEN].items()
+    assert mistake.startswith("mkdir: AttributeError")
+    assert bad.startswith(f"fsync: OSError({errno.EBADF}")
+    assert (count, once) == (2, 1)
+    assert guarded.use_ns is True
+    assert not hasattr(guarded, "setxattr")  # mfusepy asks, and leaves such callbacks out.
+
+
+def test_a_read_only_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    through = Through(os.open(tmp_path, os.O_RDONLY), Faults())
+    (tmp_path / "file").touch()
+    assert through.access("/file", os.W_OK) == 0
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    for flag, number in ((0, errno.EACCES), (os.ST_RDONLY, errno.EROFS)):
+        monkeypatch.setattr(os, "fstatvfs", lambda _, flag=flag: _Flag(flag))
+        with pytest.raises(OSError, match=os.strerror(number)):
+            through.access("/file", os.W_OK)
+
+
+class _Flag:
+    def __init__(self, flag: int) -> None:
+        self.f_flag = flag
