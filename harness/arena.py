@@ -125,24 +125,22 @@ class Arena:
             said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
             detail = {"node": each.node, "incarnation": str(each.incarnation)}
             told = {"told": "stop"} if each.told else {}
-            disk = {"disk": "gone"} if self._disk_is_gone(each.node) else {}
+            disk = {"disk": "gone"} if self._disk_failed(each.node) else {}
             self._note(ENDED, {**detail, "code": code, "said": said, **told, **disk})
             how = f"ended with code {code}" if each.told else "ended, or stands still, by itself"
             self.progress.say(f"  {called(each.node)} {how}")
 
-    def _disk_is_gone(self, node: str) -> bool:
-        """Tell whether the file system below a node's data has ended, and say so once."""
-        hosts = self.hosts
-        if not isinstance(hosts, CanFaultDisk) or not hosts.disk_is_gone(node):
-            return False
+    def _disk_failed(self, node: str) -> bool:
+        """Tell whether the file system below a node's data failed by itself, and say so once."""
+        trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
-            f"Logquake's file system below the data of {node} had ended, so that its broker could"
-            " neither read nor write any more"
+            f"Logquake's file system below the data of {node} {trouble}: what its broker met was"
+            " none of a disk"
         )
-        if sentence not in self.troubles:
+        if trouble and sentence not in self.troubles:
             self.troubles.append(sentence)
             self.progress.say(f"  {sentence}")
-        return True
+        return bool(trouble)
 
     def note_crashes(self, crashes: Sequence[Crash]) -> None:
         """Note which workers have crashed, each once."""
@@ -294,7 +292,7 @@ class Arena:
             self.troubles += self.observer.failures()
         self.note_ended(cluster, away=away)
         for node in (*cluster.nodes, *cluster.controllers):
-            self._disk_is_gone(node)
+            self._disk_failed(node)
         self.reach("noted", failed="; ".join(self.troubles), lives=str(cluster.lives()))
 
     def stop(self, cluster: Deployment) -> None:

@@ -6,7 +6,8 @@ its cache may not notice that it can read no more. What could not be written was
 so nothing that was is lost. Healed by mending the disk and starting the broker.
 """
 
-from nemesis.faulty_disks import REQUESTS, BrokenDisks
+from cluster.protocol import DISK_REQUESTS
+from nemesis.faulty_disks import BrokenDisks
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
@@ -25,7 +26,7 @@ class DiskError(BrokenDisks):
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        super().__init__(aim, site, how="refused", request=aim.rng.choice(REQUESTS))
+        super().__init__(aim, site, how="refused", request=aim.rng.choice(DISK_REQUESTS))
         self.targets = aim.targets
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from cluster.protocol import CanFaultDisk, CanKill, ClusterError, DiskAnswers
 from nemesis.broker_effects import ProcessChange
-from nemesis.brokers import GONE, HitBrokers
+from nemesis.brokers import GONE, HitBrokers, broker_is_gone
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import MendDisk, Restart
 from results.record.clock import stopwatch_s
 
-REQUESTS = ("read", "write", "fsync")
 _ENDS_IN_S = 5.0
 """Most brokers meet the error that soon, and have time to say why they end."""
 
@@ -59,18 +58,22 @@ class MendedDiskEffect:
     Attributes:
         took_s: From the heal to the registration.
         stored: By node: how many bytes of a page of our own lay on its disk.
+        flushed: By node: how many files were flushed before its broker started. Who opened one
+            first was told of what the kernel could not write back of it, and that was us.
         processes: The brokers as they run now.
     """
 
     took_s: float
     stored: dict[str, int]
+    flushed: dict[str, int]
     processes: tuple[ProcessChange, ...]
 
     @property
     def told(self) -> str:
         """What was measured."""
         pages = ", ".join(
-            f"{size} bytes on the disk of {node}" for node, size in self.stored.items()
+            f"{size} bytes on the disk of {node}, of which {self.flushed[node]} files were flushed"
+            for node, size in self.stored.items()
         )
         return f"a page was written, flushed and read without an error ({pages}); brokers are back"
 
@@ -104,6 +107,7 @@ class BrokenDisks:
         self._site, self._nodes = site, aim.targets
         self._how, self._request = how, request
         self._before: dict[str, DiskAnswers] = {}
+        self._flushed: dict[str, int] = {}
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[MendDisk | Restart, ...]:
@@ -127,8 +131,9 @@ class BrokenDisks:
             return None
         changes = self.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
-        for node in ended:
-            # They ended because of us, and nobody shall take it for a failure of the run.
+        for node in ended if self._how != "short" else ():
+            # They ended because of us, and nobody shall take it for a failure of the run. A short
+            # write is no reason to end: write(2) allows it.
             self.killer.kill_node(node)
         return BrokenDiskEffect(
             took_s=stopwatch_s() - self._started_s,
@@ -148,15 +153,17 @@ class BrokenDisks:
         """Mend the disks; start the brokers anew: one that lived on may have an offline log."""
         self.brokers.note_heal()
         for node in self._nodes:
-            self.disks.mend_disk(node)
-            if self._site.cluster.process(node) == self.brokers.before[node]:
+            self._flushed[node] = self.disks.mend_disk(node)
+            if self._site.cluster.process(node) == self.brokers.before[node] and (
+                self._how != "short" or not broker_is_gone(self._site, node)
+            ):
                 self.killer.kill_node(node)
         self.brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> MendedDiskEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
         pages = {node: self.disks.try_requests(node) for node in self._nodes}
-        if not all(_is_sound(each) for each in pages.values()):
+        if not all(_is_sound(each) for each in pages.values()) or not all(self._flushed.values()):
             return None
         back = self.brokers.wait_back(patience)
         if back is None:
@@ -164,6 +171,7 @@ class BrokenDisks:
         return MendedDiskEffect(
             took_s=back.took_s,
             stored={node: each.stored for node, each in pages.items()},
+            flushed=dict(self._flushed),
             processes=back.processes,
         )
 

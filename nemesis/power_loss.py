@@ -173,6 +173,9 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
 def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
     """Cut the logs of a broker that is gone to what of their segments was on disk.
 
+    Nothing is left of a batch that was not there as a whole. A broker that has ended in order does
+    not recover: it would append behind what is left.
+
     Args:
         disk: The broker's files; its logs are in `data`.
         logs: Knows the files.
@@ -189,7 +192,7 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
         if not segments:
             continue
         before = {each: disk.read(each) for each in segments}
-        sizes = {each: min(flushed.get(each, 0), len(before[each])) for each in segments}
+        sizes = {each: _whole(logs, before[each], flushed.get(each, 0)) for each in segments}
         ends = [_end(logs, before, {each: len(data) for each, data in before.items()}),
                 _end(logs, before, sizes)]  # fmt: skip
         for each in segments:
@@ -208,6 +211,14 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
             )
         )
     return cuts
+
+
+def _whole(logs: Logs, data: bytes, size: int) -> int:
+    """Return where the last batch ends that a segment's first bytes hold; its size if all do."""
+    if size >= len(data):
+        return len(data)
+    kept, batches = logs.read(data[:size]).batches, logs.read(data).batches
+    return batches[len(kept)].position if len(kept) < len(batches) else size
 
 
 class _Cutter:

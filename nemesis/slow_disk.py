@@ -14,7 +14,7 @@ late counts them (`CanFaultDisk`). In virtual time only flushes are late.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cluster.protocol import CanFaultDisk, CanSlowDisk, ClusterError
+from cluster.protocol import DISK_REQUESTS, CanFaultDisk, CanSlowDisk, ClusterError
 from nemesis.brokers import running_broker
 from nemesis.disk_effects import QuickDiskEffect, SlowDiskEffect
 from nemesis.in_words import InWords
@@ -22,7 +22,6 @@ from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
-REQUESTS = ("read", "write", "fsync")
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
 """How long a flush takes at most, and half as long at least."""
 USUAL = 2.0
@@ -52,8 +51,8 @@ class LateDiskEffect:
         )
 
 
-def _late(counts: Mapping[str, int]) -> int:
-    return sum(counts.get(f"late {request}", 0) for request in REQUESTS)
+def _count(counts: Mapping[str, int]) -> int:
+    return sum(counts.get(f"late {request}", 0) for request in DISK_REQUESTS)
 
 
 class SlowDisk:
@@ -93,22 +92,31 @@ class SlowDisk:
 
     def confirm(self, patience: Patience) -> SlowDiskEffect | LateDiskEffect | None:
         """See that a flush takes half of what it is meant to, or more, and did not before."""
-        during_s = self._timed_s()
         del patience  # One look tells: nothing has to come about.
-        flushes_s = {node: (self._before_s[node], during_s[node]) for node in self.targets}
-        took_s = stopwatch_s() - self._started_s
         if isinstance(self._hosts, CanFaultDisk):
-            late = {node: _late(self._hosts.disk_counts(node)) for node in self.targets}
-            if all(late.values()) and all(self._is_late(*each) for each in flushes_s.values()):
-                return LateDiskEffect(took_s=took_s, flushes_s=flushes_s, late=late)
-            return None
+            return self._late(self._hosts)
+        flushes_s = self._pairs(self._timed_s())
         if all(before < self._flush_s / 2 <= now for before, now in flushes_s.values()):
+            took_s = stopwatch_s() - self._started_s
             return SlowDiskEffect(took_s=took_s, flushes_s=flushes_s)
         return None
 
-    def _is_late(self, before_s: float, now_s: float) -> bool:
-        """Tell whether a page was written, flushed and read late, on a machine that may be busy."""
-        return now_s >= max(before_s, len(REQUESTS) * self._flush_s)
+    def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
+        """See that a page took as long as all that was asked for it, on a machine that is busy.
+
+        Not every request comes about: of a page that another fault kept away nothing is read.
+        """
+        pages = {node: hosts.try_requests(node) for node in self.targets}
+        late = {node: _count(hosts.disk_counts(node)) for node in self.targets}
+        flushes_s = self._pairs({node: page.took_s for node, page in pages.items()})
+        for node, (before_s, now_s) in flushes_s.items():
+            if not late[node] or now_s < max(before_s, pages[node].asked * self._flush_s):
+                return None
+        took_s = stopwatch_s() - self._started_s
+        return LateDiskEffect(took_s=took_s, flushes_s=flushes_s, late=late)
+
+    def _pairs(self, now_s: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+        return {node: (self._before_s[node], now_s[node]) for node in self.targets}
 
     def heal(self) -> None:
         """Have the disks be as quick as they were. Idempotent."""

@@ -4,13 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from random import Random
 
-from cluster.protocol import DiskAnswers
+from cluster.protocol import DISK_REQUESTS, DiskAnswers
 from nemesis.protocol import Aim
 from tests.nemesis.conftest import FakeNetwork
 from tests.nemesis.proofs import Proof, Seen
 
 PAGE = 4096
-AROUND_A_PAGE = ("read", "write", "fsync")
 
 
 class FakeFaultyDisks(FakeNetwork):
@@ -37,9 +36,10 @@ class FakeFaultyDisks(FakeNetwork):
         if not self.deaf:
             self.broken[node] = (kind, requests)
 
-    def mend_disk(self, node: str) -> None:
+    def mend_disk(self, node: str) -> int:
         if not self.stuck:
             self.broken.pop(node, None)
+        return 3
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
         kind, requests = self.broken.get(node, ("", ()))
@@ -55,17 +55,19 @@ class FakeFaultyDisks(FakeNetwork):
         fails = {"refused", "torn"}
         errors = {
             request: "EIO" if kind in fails and request in requests else ""
-            for request in AROUND_A_PAGE
+            for request in DISK_REQUESTS
         }
         stored = {"torn": PAGE // 2, "short": PAGE // 2}.get(kind, PAGE)
         return DiskAnswers(
             errors=errors,
             written=PAGE,
             stored=0 if errors["write"] and kind == "refused" else stored,
+            asked=2 if errors["write"] and kind == "refused" else 3,
+            took_s=0.0,
         )
 
-    def disk_is_gone(self, node: str) -> bool:
-        return node not in self.broken and self.deaf
+    def disk_trouble(self, node: str) -> str:
+        return "has ended" if node not in self.broken and self.deaf else ""
 
 
 def aimed(seed: int, *nodes: str) -> Aim:

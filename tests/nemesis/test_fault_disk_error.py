@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.protocol import ClusterError
+from cluster.protocol import DISK_REQUESTS, ClusterError
 from nemesis.disk_error import DiskError
 from nemesis.effects import effect_to_json
-from nemesis.faulty_disks import REQUESTS
 from nemesis.protocol import Patience
 from nemesis.undo import MendDisk, Restart
 from tests.nemesis.broken_disks import FakeFaultyDisks, aimed, broken_proof
@@ -34,7 +33,7 @@ def test_seeds_draw_every_sort_of_request(world: World, hosts: FakeFaultyDisks) 
         kind, requests = hosts.broken["n1"]
         assert kind == "refused"
         hosts.broken[f"{requests}"] = hosts.broken.pop("n1")
-    assert len(hosts.broken) == len(REQUESTS)
+    assert len(hosts.broken) == len(DISK_REQUESTS)
 
 
 def test_a_broker_that_ends_is_started_on_a_mended_disk(
@@ -57,7 +56,7 @@ def test_a_broker_that_ends_is_started_on_a_mended_disk(
     assert hosts.broken == {}
     healed = fault.confirm_healed(SOON)
     assert healed is not None
-    assert "4096 bytes on the disk of n1" in healed.told
+    assert "4096 bytes on the disk of n1, of which 3 files were flushed" in healed.told
     assert world.cluster.processes["n1"] != before
 
 

@@ -103,7 +103,7 @@ def test_what_was_not_flushed_in_truth_is_gone(
 
 
 def test_a_flush_that_lies_within_a_batch_keeps_none_of_it(
-    make: Made, batches: tuple[RecordBatch, ...]
+    make: Made, tmp_path: Path, batches: tuple[RecordBatch, ...]
 ) -> None:
     hosts = FakeFaultyDisks()
     hosts.lost = {FIRST: batches[2].position - 1}
@@ -112,6 +112,9 @@ def test_a_flush_that_lies_within_a_batch_keeps_none_of_it(
     effect = fault.confirm(SOON)
     assert effect is not None
     assert effect.replicas[0].log_end_after == batches[0].end_offset
+    assert effect.replicas[0].bytes_cut == SOURCE.stat().st_size - batches[1].position
+    log = tmp_path / "disk" / "data" / "codecs-0" / SOURCE.name
+    assert log.stat().st_size == batches[1].position  # Kafka appends there and recovers nothing.
 
 
 def test_a_segment_that_was_begun_meanwhile_is_gone(make: Made, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from tests.nemesis.broken_disks import FakeFaultyDisks, aimed, broken_proof
 from tests.nemesis.conftest import World
 
 SOON = Patience(limit_s=0.1)
+TORN, SHORT = 1, 0
+"""Seeds by what they draw."""
 PROOF_OF = [("torn-write", broken_proof(half=True))]
 
 
@@ -28,6 +30,21 @@ def test_half_of_a_page_is_stored_and_the_other_half_said_or_not(world: World) -
     assert told.keys() == {"torn", "short"}
     assert "n1 got EIO, of 4096 bytes 2048 on the disk; 7 requests were torn" in told["torn"]
     assert "n1 got no error, of 4096 bytes 2048 on the disk; 7 requests" in told["short"]
+
+
+@pytest.mark.parametrize(("seed", "excused"), [(TORN, ["kill n1"]), (SHORT, [])])
+def test_who_ends_is_excused_but_not_for_a_short_write(
+    world: World, seed: int, excused: list[str]
+) -> None:
+    fault = TornWrite(aimed(seed, "n1"), replace(world.site(), hosts=FakeFaultyDisks()))
+    fault.inject()
+    del world.cluster.states[world.cluster.processes["n1"]]
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert effect.ended == ("n1",)
+    assert world.cluster.calls == excused  # write(2) says itself how much it stored.
+    fault.heal()
+    assert ("kill n1" in world.cluster.calls) is bool(excused)
 
 
 @pytest.mark.parametrize("deaf", [True, False])
