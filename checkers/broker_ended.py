@@ -16,21 +16,23 @@ What would not prove it: an end after a fault that took something of the node's 
 bit-flip, power-loss, the family lost-flushes), or while one kept it from writing or broke what it
 asked of its disk (disk-full, read-only, the family disk-errors) or shortly after: to halt is then
 the broker's right, and nobody need have seen how. A page of a mapped file that cannot be read ends
-a JVM by SIGBUS. A signal from outside is not explained by it. An end of a broker below whose data
-the harness's own file system had ended before is none of the broker's doing. Nor is an exit of a
-broker that a fault had ended, and that was to start again while another fault had gone on for so
-long that Kafka gives up: it found no controller.
+a JVM by SIGBUS. A short write explains nothing: write(2) allows it. A signal from outside is not
+explained by it. An end of a broker below whose data the harness's own file system had failed before
+is none of the broker's doing. Nor is an exit of a broker that a fault had ended, and that was to
+start again while another fault had gone on for so long that Kafka gives up: it found no controller,
+or its disk or a controller's was late.
 """
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.changes import deeds, takes_keeper
-from checkers.columns import Mask, equal, ints
-from checkers.disk_losses import LYING, is_of_family, was_begun
+from checkers.columns import Mask, equal, ints, texts
+from checkers.disk_losses import LYING, is_of_family, json_object, was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -39,7 +41,7 @@ from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.milestones import ENDED
-from results.record.terms import AnomalyClass
+from results.record.terms import UNMEASURED, AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
@@ -47,6 +49,10 @@ _TAKING = ("wipe", "bit-flip", "power-loss")
 _HINDERING = ("disk-full", "read-only")
 _BREAKING = "disk-errors"
 """The family of faults that break what a broker asks of its disk."""
+_SHORT = "short"
+"""Of the effect of such a fault: how a write is broken that says how much of it was stored."""
+_LATE = "slow-disks"
+"""The family of faults that hold up whatever is asked of a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
 """A broker that could not write may take so long to go down in order, and be seen to be gone."""
 _STARTING = ("kill", "stop", "rolling-restart")
@@ -63,7 +69,7 @@ _CRASHES = frozenset(
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 GONE = "gone"
-"""Of an end's detail: the file system that the harness keeps below the node's data was gone."""
+"""Of an end's detail: the file system that the harness keeps below the node's data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
@@ -111,7 +117,7 @@ def _ends(group: Group) -> list[End]:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
             if each.detail.get("disk") == GONE:
-                how = f"{how} after Logquake's file system below its data had ended"
+                how = f"{how} after Logquake's file system below its data had failed"
                 outside = True
             how += " when it was told to stop" if "told" in each.detail else ""
             said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
@@ -168,9 +174,28 @@ def _explained(group: Group, end: End) -> bool:
     healed_ns = ints(faults, "healed_ns")
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
     taking = equal(faults, "kind", *_TAKING) | is_of_family(faults, LYING)
-    hindering = equal(faults, "kind", *_HINDERING) | is_of_family(faults, _BREAKING)
+    broke = is_of_family(faults, _BREAKING) & _may_end(faults, end.node)
+    hindering = equal(faults, "kind", *_HINDERING) | broke
     why = taking | (hindering & ~over)
     return bool((begun & why).any())
+
+
+def _may_end(faults: pa.Table, node: str) -> Mask:
+    """Tell which faults of a disk that breaks requests give a broker a reason to end.
+
+    A write that stores its first half and says so does not: write(2) may, and who asked goes on
+    behind that. Nor does one whose effect was looked for and not found, or that no request of the
+    broker's had met when it was seen to be gone.
+    """
+    effects = [json_object(effect) for effect in texts(faults, "effect")]
+    return np.array([_gives_reason(effect, node) for effect in effects], dtype=np.bool_)
+
+
+def _gives_reason(effect: Mapping[str, object], node: str) -> bool:
+    ended, met = effect.get("ended"), effect.get("met")
+    unmet = isinstance(met, dict) and met.get(node) == 0
+    idle = unmet and isinstance(ended, list) and node in ended
+    return not (idle or effect.get("how") == _SHORT or effect.get("without_effect") == UNMEASURED)
 
 
 def _hits(faults: pa.Table, end: End) -> Mask:
@@ -191,8 +216,16 @@ def _shut_out(group: Group, end: End) -> bool:
     starting = np.flatnonzero(mine & np.isin(did, _STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
     away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
-    others = np.flatnonzero(long & away)
+    late = is_of_family(faults, _LATE) & (_hits(faults, end) | _hits_controllers(group, faults))
+    others = np.flatnonzero(long & (away | late))
     return any((others != each).any() for each in starting)
+
+
+def _hits_controllers(group: Group, faults: pa.Table) -> Mask:
+    """Tell which faults were aimed at a node that may be the controller."""
+    brokers = set() if group.facts.plan.brokers_vote else {f"n{at}" for at in group.facts.brokers}
+    targets = faults["targets"].to_pylist()
+    return np.array([bool({*(each or ())} - brokers) for each in targets], dtype=np.bool_)
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:

@@ -22,7 +22,7 @@ class BrokenDiskEffect:
         request: Of which: `read`, `write`, `fsync`.
         errors: By node: what the page met before the fault and then, `["", "EIO"]`.
         stored: By node: how many bytes of the page, of all that it has, lay on the disk then.
-        met: By node: how many requests met the fault, ours among them.
+        met: By node: how many requests of its broker met the fault.
         processes: The brokers; what became of them within a few seconds.
         ended: Nodes whose broker ended by itself.
     """
@@ -46,7 +46,7 @@ class BrokenDiskEffect:
             lives = "ended by itself" if node in self.ended else "lives on"
             each.append(
                 f"a {self.request} of a page on the disk of {node} got {error or 'no error'}{part};"
-                f" {self.met[node]} requests were {self.how}; its broker {lives}"
+                f" {self.met[node]} requests of its broker were {self.how}; it {lives}"
             )
         return "; ".join(each)
 
@@ -126,15 +126,17 @@ class BrokenDisks:
         """See that a page meets the fault, and wait a little for the brokers to end."""
         soon = Patience(limit_s=min(patience.limit_s, _ENDS_IN_S), stop=patience.stop)
         self.brokers.wait_states(GONE, soon)
+        met = {node: self._met(node) for node in self._nodes}  # Before any of ours can.
         now = {node: self.disks.try_requests(node) for node in self._nodes}
         if not all(self._shows(self._before[node], now[node]) for node in self._nodes):
             return None
         changes = self.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
-        for node in ended if self._how != "short" else ():
+        for node in ended:
             # They ended because of us, and nobody shall take it for a failure of the run. A short
-            # write is no reason to end: write(2) allows it.
-            self.killer.kill_node(node)
+            # write is no reason to end: write(2) allows it. Nor is what the broker never met.
+            if self._how != "short" and met[node]:
+                self.killer.kill_node(node)
         return BrokenDiskEffect(
             took_s=stopwatch_s() - self._started_s,
             how=self._how,
@@ -144,7 +146,7 @@ class BrokenDisks:
                 for node, each in now.items()
             },
             stored={node: (each.stored, each.written) for node, each in now.items()},
-            met={node: self._met(node) for node in self._nodes},
+            met=met,
             processes=changes,
             ended=ended,
         )
@@ -155,7 +157,7 @@ class BrokenDisks:
         for node in self._nodes:
             self._flushed[node] = self.disks.mend_disk(node)
             if self._site.cluster.process(node) == self.brokers.before[node] and (
-                self._how != "short" or not broker_is_gone(self._site, node)
+                not broker_is_gone(self._site, node)
             ):
                 self.killer.kill_node(node)
         self.brokers.start_missing()

@@ -35,6 +35,7 @@ from nemesis.targets import (
 from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
+from results.record.terms import UNMEASURED
 
 RESOLVE_LIMIT_S = 10.0
 """A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
@@ -180,7 +181,7 @@ class Life:
             self._fail(str(failed))
         else:
             if effect is None:
-                self._fail("no effect could be measured in time")
+                self._fail(UNMEASURED)
             else:
                 self.effect = effect
                 now_ns = self._book.clock.now_ns()

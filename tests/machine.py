@@ -12,6 +12,8 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -88,9 +90,36 @@ def tun_opens() -> bool:
     return _opens("/dev/net/tun")
 
 
-def fuse_opens() -> bool:
-    """Tell whether this user may open the device of FUSE, without asking the product."""
-    return _opens("/dev/fuse")
+@cache
+def fuse_works() -> bool:
+    """Tell whether this user can mount by FUSE, without asking what the product says of it.
+
+    Its device opens, libfuse and mfusepy are found, and a mount works.
+    """
+    if not _opens("/dev/fuse"):
+        return False
+    own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    mount = ["unshare", *own_user, "--mount", "--", sys.executable, "-c", _MOUNTS]
+    with tempfile.TemporaryDirectory() as folder:
+        ran = subprocess.run([*mount, folder], capture_output=True, check=False, timeout=30)
+    return ran.returncode == 0
+
+
+_MOUNTS = """
+import os, sys, threading, time
+import mfusepy
+class Nothing(mfusepy.Operations):
+    use_ns = True
+def look():
+    for _ in range(500):
+        if os.path.ismount(sys.argv[1]):
+            os._exit(0)
+        time.sleep(0.01)
+    os._exit(1)
+threading.Thread(target=look, daemon=True).start()
+mfusepy.FUSE(Nothing(), sys.argv[1], foreground=True)
+os._exit(1)
+"""
 
 
 def _opens(device: str) -> bool:

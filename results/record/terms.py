@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+UNMEASURED = "no effect could be measured in time"
+"""Of a fault that began: why nothing of it was confirmed, though its effect was looked for."""
+
 
 class Outcome(StrEnum):
     """How an op ended: `fail` certainly had no effect, of `info` nothing is known."""

@@ -57,6 +57,14 @@ def a_page_of_a_mapped_file_cannot_be_read(record: Record, _spot: Spot) -> None:
     _ends(record, fault["targets"][0], fault["confirmed_ns"], code="-7")
 
 
+@innocent(base="log", moments=("calm",))
+@innocent(base="txn", moments=("calm",))
+def a_disk_is_late(record: Record, _spot: Spot) -> None:
+    """What is late comes; brokers go on, and one that is to start again may give up."""
+    fault = _called(record, "kill", "slow-disks")
+    fault["effect"] = json.dumps({**json.loads(fault["effect"]), "kind": "late-disk"})
+
+
 @innocent(base="disks")
 def who_lost_flushes_has_what_was_on_disk(record: Record, _spot: Spot) -> None:
     """It believes that it ended cleanly; the rest is fetched from the leaders."""
@@ -83,13 +91,28 @@ def a_broker_halts_before_its_disk_fails(record: Record, _spot: Spot) -> None:
     _ends(record, fault["targets"][0], fault["requested_ns"] - NS_PER_S)
 
 
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")
+def a_broker_halts_on_a_short_write(record: Record, _spot: Spot) -> None:
+    """write(2) says how much it stored; who asked goes on behind that."""
+    fault = _breaks(record)
+    fault["effect"] = json.dumps({**json.loads(fault["effect"]), "how": "short"})
+
+
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")
+def a_broker_halts_though_its_disk_broke_nothing_of_its_own(record: Record, _spot: Spot) -> None:
+    fault = _breaks(record)
+    node = fault["targets"][0]
+    unmet = {"met": {node: 0}, "ended": [node], "how": "refused"}
+    fault["effect"] = json.dumps({**json.loads(fault["effect"]), **unmet})
+
+
 @broken(
     "broker-hit-from-outside",
     row="bad disks",
     base="log",
     moments=_KILLED,
     valid=Validity.UNKNOWN,
-    says="after Logquake's file system below its data had ended",
+    says="after Logquake's file system below its data had failed",
 )
 def a_file_system_below_the_data_ends(record: Record, _spot: Spot) -> None:
     fault = _breaks(record)

@@ -139,6 +139,40 @@ def test_disks_that_break_requests_explain_an_exit_of_their_own_node(
         assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused, node
 
 
+@pytest.mark.parametrize(
+    ("effect", "explains"),
+    [
+        ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', True),
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', True),  # It met one later.
+        ('{"how": "refused", "met": {"n2": 0}, "ended": ["n2"]}', False),
+        ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', False),  # write(2) allows it.
+        ('{"without_effect": "no effect could be measured in time"}', False),
+        ('{"without_effect": "the disk of n2: no answer"}', True),  # Nobody looked.
+        ("", True),
+    ],
+)
+def test_a_disk_that_broke_nothing_of_the_brokers_or_only_cut_it_short_explains_no_exit(
+    effect: str, *, explains: bool
+) -> None:
+    about = facts(milestones=(WATCHED, ended("1")))
+    row: Row = {"kind": "any", "spec": '{"family": "disk-errors", "begun": true}',
+                "targets": ["n2"], "requested_ns": 10 * S, "effect": effect}  # fmt: skip
+    assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is explains
+
+
+@pytest.mark.parametrize(
+    ("node", "since_s", "explains"), [("n2", 30, True), ("n1", 30, True), ("n2", 31, False)]
+)
+def test_who_starts_on_a_late_disk_may_give_up(node: str, since_s: int, *, explains: bool) -> None:
+    about = facts(milestones=(WATCHED, ended("1")))
+    late: Row = {"kind": "any", "spec": '{"family": "slow-disks"}', "targets": [node],
+                 "requested_ns": since_s * S, "confirmed_ns": since_s * S}  # fmt: skip
+    kill: Row = {"kind": "kill", "targets": ["n2"], "requested_ns": 40 * S,
+                 "confirmed_ns": 40 * S}  # fmt: skip
+    assert (sentences(BY_ITSELF, group(about, faults=[late, kill])) == []) is explains
+    assert sentences(BY_ITSELF, group(about, faults=[late]))
+
+
 def test_an_end_above_a_file_system_that_had_ended_is_none_of_the_brokers_doing() -> None:
     end = ended("1")
     end.detail["disk"] = "gone"

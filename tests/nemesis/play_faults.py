@@ -45,7 +45,7 @@ from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.brokers import brokers_of
-from tests.machine import fuse_opens, tun_opens
+from tests.machine import fuse_works, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE
@@ -82,8 +82,11 @@ LOOK_INTERVAL_S = 0.1
 LATENT, NOTICED = 1, 2
 """Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""
 SEEDS = {"docker": NOTICED, "process": NOTICED}
+WRITES = 0
+"""Seed: whose first draw has a disk refuse writes, also those of mapped pages."""
 
 
+ON_FUSE = {name for name, kind in KINDS.items() if Ability.FAULTY_DISK in kind.needs}
 Aimed = tuple[tuple[str, ...], tuple[str, int] | None]
 """Targets, and the partition that is meant."""
 
@@ -153,7 +156,8 @@ class Room:
         targets, place = aimed = self._aim(kind)
         look = self._witness(proof.witness, aimed)
         before, looks, kernel = self._before(kind, look), list[Seen](), self._kernel()
-        rng = Random(SEEDS.get(self.kind, LATENT))
+        seed = WRITES if kind in ON_FUSE else SEEDS.get(self.kind, LATENT)
+        rng = Random(seed)
         aim = Aim(fault_id=number, targets=targets, rng=rng, place=place)
         fault = KINDS[kind].make(aim, self.site)
         with looking(look, looks) if proof.from_start else ExitStack():
@@ -205,7 +209,7 @@ class Room:
             "tried": tried,
             "why_not": {**why_not},
             "tun_opens": tun_opens(),
-            "fuse_opens": fuse_opens(),
+            "fuse_works": fuse_works(),
             "undone": kernel == self._kernel(),
         }
 

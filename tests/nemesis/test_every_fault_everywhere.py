@@ -15,7 +15,7 @@ from cluster.hosts.clock import library
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
-from tests.machine import fuse_opens, needs, runs_here, tun_opens
+from tests.machine import fuse_works, needs, runs_here, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS
 from tests.nemesis.played_faults import (
     DOCKER,
@@ -47,7 +47,9 @@ OF_NO_HOSTS = frozenset({
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night."""
 ON_DISKS = {name for name, kind in KINDS.items() if kind.needs & ON_FUSE}
-"""Kinds below which a file system of ours lies; by day the quickest of them is played, once."""
+"""Kinds below which a file system of ours lies."""
+BY_DAY = {"slow-disk", "disk-error", "lost-flush"}
+"""Of these: what is played by day, on namespaces."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -62,7 +64,7 @@ def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
     late = kind in OF_NO_HOSTS and room != PROCESS
-    late |= Ability.FAULTY_DISK in KINDS[kind].needs or (kind in ON_DISKS and room != NAMESPACE)
+    late |= kind in ON_DISKS and (room != NAMESPACE or kind not in BY_DAY)
     marks += [pytest.mark.night] if late else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
@@ -118,7 +120,7 @@ def test_every_kind_has_a_proof() -> None:
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
-    lacking |= set() if fuse_opens() else ON_FUSE
+    lacking |= set() if fuse_works() else ON_FUSE
     # Of ssh hosts nobody knows which they are, and so what they lack.
     assert able(abilities_of(hosts)) == CLAIMS[hosts] - (lacking if hosts != SSH else set())
 
@@ -134,7 +136,7 @@ def is_refused(story: Story, kind: str) -> bool:
         assert why in story["refused"]
         assert why in story["left_out"]
     lacks = {Ability.SHAPE: not story["tun_opens"], Ability.CLOCK: library() is None}
-    lacks |= dict.fromkeys(ON_FUSE, not story["fuse_opens"])
+    lacks |= dict.fromkeys(ON_FUSE, not story["fuse_works"])
     assert all(lacks.get(need) for need in KINDS[kind].needs if story["why_not"][need])
     if Ability.SHAPE in KINDS[kind].needs:
         assert "cannot shape on n" in story["tried"]

@@ -28,7 +28,10 @@ def test_half_of_a_page_is_stored_and_the_other_half_said_or_not(world: World) -
         fault.heal()
         assert hosts.broken == {}
     assert told.keys() == {"torn", "short"}
-    assert "n1 got EIO, of 4096 bytes 2048 on the disk; 7 requests were torn" in told["torn"]
+    assert (
+        "n1 got EIO, of 4096 bytes 2048 on the disk; 7 requests of its broker were torn"
+        in told["torn"]
+    )
     assert "n1 got no error, of 4096 bytes 2048 on the disk; 7 requests" in told["short"]
 
 
