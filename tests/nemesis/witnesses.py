@@ -150,7 +150,7 @@ def seen_requests(place: Place, below: Path) -> Seen:
         with suppress(OSError):
             probe.unlink(missing_ok=True)
     took_s = stopwatch_s() - started_s
-    _dirty(place.file(f"{REPLICA}/{0:020}.index"))
+    _dirty(place.file(f"data/{REPLICA}/{0:020}.index"))
     return {"brokers": place.brokers(), "errors": errors, "stored": stored, "took_s": took_s}
 
 
@@ -159,7 +159,7 @@ def _dirty(index: Path) -> None:
 
     Nothing in it is changed. Where it cannot be written back, who opens the file next is told.
     """
-    with suppress(OSError), index.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+    with index.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         mapped[-1:] = mapped[-1:]
 
 
