@@ -6,6 +6,7 @@ these: such a fault waits, and is recorded without effect.
 
 from collections.abc import Iterator, Mapping
 
+from cluster.protocol import Ability
 from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
 from nemesis.targets import (
@@ -58,11 +59,32 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
             f"has the target {target.word!r}, and nobody would be left for it to cut off; use"
             " majority"
         )
+    if Ability.FAULTY_DISK in kind.needs and kind.when_whole:
+        yield from _reasons_beside(fault, plan)
     if fault.at_s + fault.hold_s > plan.time_limit_s:
         yield (
             f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
             f" time_limit_s is {plan.time_limit_s:g}"
         )
+
+
+def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
+    """Say why a disk does not lose flushes beside another fault, as no schedule deals it.
+
+    Its broker ends in order, so that it stays an eligible leader replica (KIP-966) without what it
+    lost: it is elected if the others end before it has fetched that, and no replica was at fault.
+    """
+    for other in plan.faults or ():
+        if other is fault:
+            continue
+        first, second = sorted((fault, other), key=lambda each: each.at_s)
+        settled_s = first.at_s + first.hold_s + kind_named(first.kind).settles_s(plan.hosts)
+        if other.when is not None or fault.when is not None or second.at_s < settled_s:
+            yield (
+                f"is not alone: {other.kind!r} at {other.at_s:g} s comes before all is settled, and"
+                " a broker without what it lost may be elected (KIP-966); have the later of both"
+                f" begin at {settled_s:g} s, and none wait for a state"
+            )
 
 
 def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> Iterator[str]:

@@ -57,6 +57,7 @@ FIRST_WITH_PRODUCER_IDS = (0, 11)
 FIRST_FENCING = (2, 5)
 """From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
 
+
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""

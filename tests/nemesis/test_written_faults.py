@@ -1,5 +1,7 @@
 """Faults written by hand that cannot mean anything are refused, each with one sentence."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from cluster.protocol import Ability
@@ -65,6 +67,29 @@ def test_it_is_refused_with_one_sentence(plan: Plan, fault: dict[str, object], w
         _schedule(plan, **fault)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("beside", "refused"),
+    [
+        ({"kind": "kill", "at_s": 12}, True),
+        ({"kind": "kill", "at_s": 29}, True),  # It may not have fetched what it lost.
+        ({"kind": "kill", "at_s": 30}, False),
+        ({"kind": "kill", "at_s": 1}, True),
+        ({"kind": "kill", "at_s": 50, "when": "isr of log-0-0 <= 2"}, True),
+    ],
+)
+def test_what_a_disk_forgets_is_not_written_beside_another_fault(
+    beside: dict[str, object], *, refused: bool
+) -> None:
+    (alone,) = (each for each in KINDS if KINDS[each].family == "lost-flushes")
+    faults = [
+        PlannedFault.model_validate(each)
+        for each in ({"kind": alone, "at_s": 10, "hold_s": 5}, beside)
+    ]
+    plan = Plan(faults=tuple(faults))
+    with pytest.raises(PlanError, match="KIP-966") if refused else nullcontext():
+        deal_schedule(plan, abilities=EVERYTHING)
 
 
 @pytest.mark.parametrize("system", ["kafka:4.3.1", APART, "kafka:3.9.1:zookeeper"])
