@@ -321,7 +321,10 @@ class Through:
         now, found = time.time_ns(), self.getattr(path)
         was = (found["st_atime"], found["st_mtime"])
         told = times or (UTIME_NOW, UTIME_NOW)
-        ns = [{UTIME_NOW: now, UTIME_OMIT: old}.get(new, new) for new, old in zip(told, was)]  # noqa: B905
+        ns = [
+            {UTIME_NOW: now, UTIME_OMIT: old}.get(new, new)
+            for new, old in zip(told, was, strict=True)
+        ]
         handles = self._handles(path)
         if handles:
             os.utime(handles[0], ns=(ns[0], ns[1]))

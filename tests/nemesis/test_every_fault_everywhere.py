@@ -48,8 +48,8 @@ OF_NO_HOSTS = frozenset({
 nothing of their own in them. They are played on processes; elsewhere in the night."""
 ON_DISKS = {name for name, kind in KINDS.items() if kind.needs & ON_FUSE}
 """Kinds below which a file system of ours lies."""
-BY_DAY = {"slow-disk", "disk-error", "lost-flush"}
-"""Of these: what is played by day, on namespaces."""
+BY_DAY = {KINDS[name].family_for(NAMESPACE): name for name in sorted(ON_DISKS, reverse=True)}
+"""Of these: what of each family is played by day, on namespaces."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -64,7 +64,7 @@ def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
     late = kind in OF_NO_HOSTS and room != PROCESS
-    late |= kind in ON_DISKS and (room != NAMESPACE or kind not in BY_DAY)
+    late |= kind in ON_DISKS and (room != NAMESPACE or kind not in BY_DAY.values())
     marks += [pytest.mark.night] if late else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
