@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 READ, WRITE, FLUSH = "read", "write", "fsync"
-REQUESTS = (READ, WRITE, FLUSH)
 LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 """What becomes of a request; the counts are called as these."""
 MAPPED = (".index", ".timeindex")

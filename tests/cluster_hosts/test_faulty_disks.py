@@ -20,7 +20,8 @@ import pytest
 
 from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.faulty_disks import FaultyProcesses
+from cluster.hosts.faulty_disk import TRIAL
+from cluster.hosts.faulty_disks import PROGRAM, FaultyProcesses, own_mounts
 from cluster.protocol import (
     CanFaultDisk,
     CanSlowDisk,
@@ -352,3 +353,59 @@ def test_a_late_request_is_not_broken_after_the_mend(hosted: Hosted) -> None:
         hosts._order("n1", {"do": "clear", "late": False})
         assert wrote.result(timeout=10) == 0
     hosts.quicken_disk("n1")
+
+
+@needs("root")
+def test_a_mistake_of_its_own_and_a_request_without_end_are_told(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, _, data = hosted
+    opened = os.open(data / SEGMENT, os.O_RDWR)
+    hosts.slow_disk("n1", 1.0)
+    monkeypatch.setattr("cluster.hosts.faulty_disks.HANGS_S", 0.2)
+    with ThreadPoolExecutor(1) as pool:
+        wrote = pool.submit(os.pwrite, opened, b"late", 0)
+        wait_until(lambda: hosts.disk_trouble("n1"), timeout_s=5, what="it", interval_s=0.05)
+        assert hosts.disk_trouble("n1").startswith("hangs (write for ")
+        assert wrote.result(timeout=10) == 4
+    hosts.quicken_disk("n1")
+    assert hosts.disk_trouble("n1") == ""
+    (data / SEGMENT).unlink()
+    (data / "t-0").rmdir()
+    with pytest.raises(OSError, match=r"Invalid argument|Stale file handle"):
+        os.ftruncate(opened, 1)  # mfusepy gives neither a path nor a handle.
+    os.close(opened)
+    assert hosts.disk_trouble("n1").startswith("made mistakes of its own (1 times truncate: ")
+
+
+_HANGS = """
+import os, pathlib, signal
+fuse_version_major, fuse_version_minor = 3, 0
+def FUSE(*_, **__):
+    pathlib.Path(os.environ["PID_FILE"]).write_text(f"{os.getpid()}\\n")
+    signal.pause()
+"""
+
+
+@needs("root")
+def test_a_trial_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mfusepy.py").write_text(_HANGS)
+    pid_file, scratch = tmp_path / "pid", tmp_path / "scratch"
+    scratch.mkdir()
+    argv = [*own_mounts(), sys.executable, "-P", f"{PROGRAM}", TRIAL, f"{scratch}"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}", "PID_FILE": f"{pid_file}"}
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL) as trial:
+        wait_until(
+            lambda: pid_file.exists() and pid_file.read_text().endswith("\n"),
+            timeout_s=10,
+            what="the trial's file system",
+        )
+        pid = int(pid_file.read_text())
+        assert pid != trial.pid
+        trial.kill()
+    stat = Path(f"/proc/{pid}/stat")
+    wait_until(
+        lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX",
+        timeout_s=10,
+        what="the end of what the trial had started",
+    )
