@@ -81,11 +81,11 @@ class _Disks(LocalHosts):
             return ""
         if not self._runs(node):
             return "has ended"
-        if self._device(node) != self.served[node][2]:
-            return "is not mounted any more"
         try:
+            if self._device(node) != self.served[node][2]:
+                return "is not mounted any more"
             told = self._order(node, {"do": "tell"})
-        except ClusterError:
+        except (ClusterError, OSError):  # Its machine may have ended just now.
             return "does not answer"
         age_s, oldest = told[OLDEST]
         if age_s > HANGS_S:
