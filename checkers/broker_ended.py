@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Mask, equal, ints
-from checkers.disk_losses import was_begun
+from checkers.columns import Mask, equal, ints, texts
+from checkers.disk_losses import json_object, was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -50,6 +50,9 @@ _SHUTTING_OUT = (
     "bridge", "flapping",
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+_STALLS = "stall"
+"""The family of those that do so by their links: each question and its answer may take a stall, and
+a start has many of them."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _CRASHES = frozenset(
@@ -176,7 +179,11 @@ def _shut_out(group: Group, end: End) -> bool:
     mine = lasting & (asked_ns <= at_ns) & _hits(faults, end)
     starting = np.flatnonzero(mine & equal(faults, "kind", *_STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
-    others = np.flatnonzero(long & equal(faults, "kind", *_SHUTTING_OUT))
+    stalls = np.array(
+        [json_object(spec).get("family") == _STALLS for spec in texts(faults, "spec")],
+        dtype=np.bool_,
+    )
+    others = np.flatnonzero(long & (equal(faults, "kind", *_SHUTTING_OUT) | stalls))
     return any((others != each).any() for each in starting)
 
 

@@ -97,13 +97,14 @@ class Cut:
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
         # A reverse that another fault cut, before or since, proves nothing about this one.
-        expected = {link for link in self._kept if self._before[link]} - self._network.cut_links()
+        silent = self._network.silent_links()
+        expected = {link for link in self._kept if self._before[link]} - silent
         return None if open_still or not all(during[link] for link in expected) else during
 
     def _probe_after(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
     def _link_effect(self, link: Link, during: Mapping[Link, bool]) -> LinkEffect:
         return LinkEffect(

@@ -13,6 +13,8 @@ from cluster.protocol import Measured
 CHANCE = 0.001
 FASTER = 1.5
 """So much faster than while limited a link must be without a limit."""
+FEW_LOST = 0.05
+"""Such a share of datagrams a good link may lose: nobody sends them again."""
 SLACK = 1.25
 """So much above its limit the rate of a limited link may be measured."""
 BITS_PER_KBIT = 1000
@@ -42,6 +44,19 @@ def spread_by(least_ms: float) -> Rule:
         return usual_ms is not None and wide_ms is not None and wide_ms - usual_ms >= least_ms
 
     return is_spread
+
+
+def held_for(least_ms: float) -> Rule:
+    """Return the rule that half come so much later; all come once and in order, all but a few."""
+
+    def is_held(good: Measured, bad: Measured) -> bool:
+        usual_ms, late_ms = median_ms(good), median_ms(bad)
+        if usual_ms is None or late_ms is None or late_ms - usual_ms < least_ms:
+            return False
+        lost = bad.sent - min(bad.arrived, len(bad.round_trip_ms))
+        return lost <= FEW_LOST * bad.sent and not (bad.copies or bad.overtaken)
+
+    return is_held
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:

@@ -154,8 +154,8 @@ class Flapping:
 
     def _probe_open(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
 
 SAYS = {

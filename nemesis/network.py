@@ -1,4 +1,4 @@
-"""The network under the nodes as faults see it: hosts, and every cut that is in force.
+"""The network under the nodes as faults see it: hosts, and all that keeps probes from arriving.
 
 A wrapper around `CanPartition` hosts. Two cuts may cover one link; healing the first then leaves
 the link cut, rightly so, and only who knows all cuts can tell that from a heal that failed.
@@ -20,6 +20,7 @@ class Network:
     def __init__(self, hosts: CanPartition) -> None:
         self._hosts = hosts
         self._cuts: dict[str, frozenset[Link]] = {}
+        self._stalls: dict[str, frozenset[Link]] = {}
         self._lock = new_lock()
 
     def cut(self, cut_id: str, links: Collection[Link]) -> None:
@@ -49,6 +50,16 @@ class Network:
         """Return the links that are cut now, by whichever fault."""
         with self._lock:
             return frozenset(link for links in self._cuts.values() for link in links)
+
+    def note_stall(self, shape_id: str, links: Collection[Link]) -> None:
+        """Have others know that links hold what is sent; none any more: that they do not."""
+        with self._lock:
+            self._stalls[shape_id] = frozenset(links)
+
+    def silent_links(self) -> frozenset[Link]:
+        """Return the links over which a probe may not arrive in time: cut ones, stalled ones."""
+        stalled = [*self._stalls.values()]
+        return self.cut_links().union(*stalled)
 
     def cut_ids(self) -> list[str]:
         """Return the cuts in force, the oldest first."""

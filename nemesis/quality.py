@@ -35,6 +35,8 @@ class Trial:
         worse: Whether a link is worse, as this fault makes it.
         count: How many datagrams a look sends over each link.
         size, interval_s, burst: Of them (`CanShape.measure`).
+        late_s: So much later than usual they may come while the fault is in force. If they may, the
+            last look has to show it by itself; otherwise looks add up.
     """
 
     worse: Rule
@@ -42,6 +44,7 @@ class Trial:
     size: int = 64
     interval_s: float = 0.005
     burst: int = 1
+    late_s: float = 0.0
 
 
 def of_shares(worse: Rule) -> Trial:
@@ -94,6 +97,7 @@ class BadLinks:
         if not any(each.arrived for each in self._before.values()):
             raise ClusterError("every link of this fault was dead before it")
         self._started_s = stopwatch_s()
+        self._note_stall(self.links if self.quality.stall_ms else ())
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
@@ -101,7 +105,7 @@ class BadLinks:
         try:
             worse = wait_until(
                 self._worse_links,
-                timeout_s=patience.limit_s,
+                timeout_s=patience.limit_s + self._trial.late_s,
                 what="the links to be worse",
                 stop=patience.stop,
             )
@@ -117,6 +121,7 @@ class BadLinks:
         """Take the shape away, and no other."""
         self._healed_s = stopwatch_s()
         self._ended_before |= self._hosts.unshape(self._shape_id)
+        self._note_stall(())
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
         """See that every link that is not cut is better than it was under the fault."""
@@ -137,6 +142,10 @@ class BadLinks:
             links=links,
             ended_before=tuple(sorted(self._ended_before)),
         )
+
+    def _note_stall(self, links: Collection[Link]) -> None:
+        if self._site.network is not None:
+            self._site.network.note_stall(self._shape_id, links)
 
     def _steady(self) -> Mapping[Link, Measured]:
         """Measure the links until looks in a row agree, or a few have been taken.
@@ -164,8 +173,10 @@ class BadLinks:
     def _worse_links(self) -> Collection[Link]:
         """Measure once more; return the links that are worse if none is not, otherwise nothing."""
         tried = [link for link in self._open_links() if self._before[link].arrived]
-        for link, measured in self._measured(tried).items():
-            self._during.setdefault(link, []).append(measured)
+        late_s = self._trial.late_s
+        for link, measured in self._measured(tried, late_s=late_s).items():
+            before = [] if late_s else self._during.get(link, [])
+            self._during[link] = [*before, measured]
         cut_since = self._cut_links()
         counted = [link for link in tried if link not in cut_since]
         return counted if all(self._is_worse(link) for link in counted) else ()
@@ -193,7 +204,7 @@ class BadLinks:
         return self._trial.worse(after, worse)
 
     def _measured(
-        self, links: Collection[Link], *, count: int | None = None
+        self, links: Collection[Link], *, count: int | None = None, late_s: float = 0.0
     ) -> Mapping[Link, Measured]:
         if not links:
             return {}
@@ -204,6 +215,7 @@ class BadLinks:
             size=trial.size,
             interval_s=trial.interval_s,
             burst=trial.burst,
+            late_s=late_s,
         )
 
     def _open_links(self) -> list[Link]:

@@ -10,6 +10,7 @@ from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import TAKING, Aspect
 from nemesis.client_cut import client_cut
+from nemesis.client_stall import client_stall
 from nemesis.clock_drift import ClockDrift
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
@@ -24,6 +25,7 @@ from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.jitter import jitter
 from nemesis.kill import Kill
+from nemesis.link_stall import link_stall
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
@@ -167,6 +169,25 @@ def _shape(make: FaultMaker) -> Kind:
     )
 
 
+def _stall(
+    family: str,
+    make: FaultMaker,
+    need: Ability,
+    *,
+    aims: tuple[str, ...] = (),
+    least_nodes: int = 1,
+) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        settle_s=6,  # Its effect is seen when a stall is over.
+        needs=frozenset({Ability.SHAPE, need}),
+        aims=aims,
+        aspect=Aspect.QUALITY,
+        least_nodes=least_nodes,
+    )
+
+
 def _clock(make: FaultMaker) -> Kind:
     needs = frozenset({Ability.CLOCK, Ability.TIME})
     return Kind(family="clock", make=make, settle_s=2, needs=needs, aspect=Aspect.CLOCK)
@@ -235,6 +256,8 @@ KINDS: dict[str, Kind] = {
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
+    "link-stall": _stall("stall", link_stall, Ability.APART, least_nodes=2),
+    "client-stall": _stall("stall-clients", client_stall, Ability.SHAPE_CLIENTS, aims=("leader",)),
     "kill": _process(Kill, Ability.KILL, settle_s=6, starts=1),
     "stop": _process(Stop, Ability.STOP, settle_s=7, starts=1),
     "pause": _process(Pause, Ability.PAUSE, settle_s=1),

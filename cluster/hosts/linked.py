@@ -152,10 +152,13 @@ class LinkedHosts(ABC):
         size: int = 64,
         interval_s: float = 0.005,
         burst: int = 1,
+        late_s: float = 0.0,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
         spacing = {"count": count, "size": size, "interval_s": interval_s, "burst": burst}
-        return measure(links, machine=self.machine, address=self.address, spacing=spacing)
+        return measure(
+            links, machine=self.machine, address=self.address, spacing=spacing, late_s=late_s
+        )
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

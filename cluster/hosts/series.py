@@ -25,6 +25,7 @@ def measure(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
     spacing: Message,
+    late_s: float = 0.0,
 ) -> Mapping[Link, Measured]:
     """Send a series over each link at the same time, and wait until all came or none comes.
 
@@ -33,6 +34,7 @@ def measure(
         machine: Of a node.
         address: Of a node.
         spacing: `count`, `size`, `interval_s`, `burst` of each series.
+        late_s: So much later than usual they may come.
     """
     names = {uuid.uuid4().hex: link for link in links}
     for name, (sender, receiver) in names.items():
@@ -40,7 +42,7 @@ def measure(
         machine(sender).start_series(name, to, spacing)
     # Until all are sent there is nothing to see, and who sends them has enough to do.
     pause_until(stopwatch_s() + spacing["count"] * spacing["interval_s"])
-    deadline_s = stopwatch_s() + LIMIT_S
+    deadline_s = stopwatch_s() + LIMIT_S + late_s
     returned, arrived = _looked(names, machine)
     quiet_since_s = stopwatch_s()
     while not _whole(returned, spacing["count"]):
@@ -50,7 +52,7 @@ def measure(
         now_s = stopwatch_s()
         if before != (returned, arrived):
             quiet_since_s = now_s
-        is_quiet = _sent(returned, spacing["count"]) and now_s - quiet_since_s > QUIET_S
+        is_quiet = _sent(returned, spacing["count"]) and now_s - quiet_since_s > QUIET_S + late_s
         if is_quiet or now_s > deadline_s:
             break
     return {link: measured(returned[name], arrived[name]) for name, link in names.items()}

@@ -1,4 +1,4 @@
-"""Makes what one machine sends to some others late, lost, doubled, disordered or slow.
+"""Makes what one machine sends to some others late, lost, doubled, disordered, slow or stalled.
 
 A program of its own, run by its path with the standard library only, as the agent is, and for the
 same reasons. Routes to the destinations lead into a TUN device that it holds; what it reads there
@@ -8,7 +8,7 @@ socket, SO_BINDTODEVICE). Other links never pass through it.
 
 The kernel takes a TUN device away, and all routes through it, with the process that holds it: even
 if this one is killed, packets flow as before and nothing is left to be undone. It ends when its
-standard input does.
+standard input does; then whatever it still holds goes on first, in order.
 
 netem (man 8 tc-netem) does the same in kernels that have it; many have not, and this needs nothing
 but `/dev/net/tun`. Packets come out of a TUN device with their checksums and cut to its MTU.
@@ -42,7 +42,8 @@ BURST_BYTES = 3000
 """What may pass at once before a rate shows: two full packets."""
 PACKETS_AT_ONCE = 64
 QUEUED_PACKETS = 20_000
-"""What comes while so many wait is dropped: 30 MB, at the usual MTU."""
+"""What comes while so many wait is dropped: 30 MB, at the usual MTU. Of a connection that stalls no
+more wait than its window lets out, and one more at each of its ever rarer retries."""
 IPV4 = 4
 DEFAULT_MTU = 1500
 TRIAL = "--try"
@@ -61,13 +62,17 @@ class Line:
     Args:
         quality: The fields of `cluster.protocol.Quality`.
         name: Of the link: two links with one seed draw differently.
+        began_ns: When it begins to stall, if it does.
     """
 
-    def __init__(self, quality: dict[str, float], name: str) -> None:
+    def __init__(self, quality: dict[str, float], name: str, began_ns: int = 0) -> None:
         self._delay_ns = int(quality["delay_ms"] * NS_PER_MS)
         self._jitter_ns = int(quality["jitter_ms"] * NS_PER_MS)
         self._loss, self._duplicate = quality["loss"], quality["duplicate"]
         self._reorder, self._rate_kbit = quality["reorder"], quality["rate_kbit"]
+        self._stall_ns = int(quality["stall_ms"] * NS_PER_MS)
+        self._open_ns = int(quality["open_ms"] * NS_PER_MS)
+        self._began_ns = began_ns
         self._rng = Random(f"{quality['seed']}/{name}")
         self._held: tuple[int, bytes] | None = None
         self._free_ns = 0
@@ -87,6 +92,7 @@ class Line:
         due_ns = self._turn_ns(len(packet) * copies, now_ns + max(0, late_ns))
         if due_ns is None:
             return []
+        due_ns = self._opens_ns(due_ns)
         if held_back and self._held is None:
             self._held = (due_ns + HELD_NS, packet)
             return [(due_ns, packet)] * (copies - 1)
@@ -97,6 +103,13 @@ class Line:
         if self._held is None or self._held[0] > now_ns:
             return []
         return self._released(now_ns)
+
+    def _opens_ns(self, due_ns: int) -> int:
+        """Return when a link that stalls by turns lets pass what is due: all in the same moment."""
+        if not self._stall_ns:
+            return due_ns
+        into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
+        return due_ns + max(0, self._stall_ns - into_ns)
 
     def _released(self, at_ns: int) -> list[Departure]:
         held, self._held = self._held, None
@@ -143,7 +156,7 @@ class Shaper:
         self._count = 0
 
     def serve(self) -> None:
-        """Pass packets on until standard input ends; then send what is still waiting."""
+        """Pass packets on until standard input ends."""
         while True:
             readable, _, _ = select.select([self._tun, INPUT], [], [], self._patience_s())
             if INPUT in readable and not os.read(INPUT, PACKETS_AT_ONCE):
@@ -154,17 +167,28 @@ class Shaper:
             for way in self._ways.values():
                 self._wait(way.line.overdue(now_ns))
             self._pass_on(now_ns)
+
+    def empty(self) -> None:
+        """Send all that still waits, here or in the TUN device."""
+        while self._take() == PACKETS_AT_ONCE:
+            pass
+        for way in self._ways.values():
+            self._wait(way.line.overdue(sys.maxsize))
         self._pass_on(sys.maxsize)
 
-    def _take(self) -> None:
+    def _take(self) -> int:
+        """Take some packets from the TUN device; return how many."""
+        taken = 0
         with contextlib.suppress(BlockingIOError):
             for _ in range(PACKETS_AT_ONCE):
                 packet = os.read(self._tun, 1 << 16)
+                taken += 1
                 way = self._ways.get(packet[16:20]) if packet[0] >> 4 == IPV4 else None
                 if way is not None and len(self._queue) < QUEUED_PACKETS:
                     # When it was read, for it may have come since the round began: never early.
                     read_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
                     self._wait(way.line.send(packet, read_ns))
+        return taken
 
     def _wait(self, departures: list[Departure]) -> None:
         for due_ns, packet in departures:
@@ -194,9 +218,11 @@ def main(order: dict[str, Any]) -> None:
             each destination by its name.
     """
     routes = {name: _route_to(address) for name, address in order["links"].items()}
+    now_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
     ways = {
         socket.inet_aton(address): Way(
-            Line(order["quality"], f"{order['source']}/{name}"), _raw_socket(routes[name]["dev"])
+            Line(order["quality"], f"{order['source']}/{name}", now_ns),
+            _raw_socket(routes[name]["dev"]),
         )
         for name, address in order["links"].items()
     }
@@ -204,7 +230,13 @@ def main(order: dict[str, Any]) -> None:
     for route in routes.values():
         _ip("route", "add", f"{route['dst']}/32", "dev", order["device"], "src", route["prefsrc"])
     os.write(1, b"ready\n")
-    Shaper(tun, ways).serve()
+    shaper = Shaper(tun, ways)
+    shaper.serve()
+    # What waits goes on before what comes by the old route again, and nothing is left in between.
+    shaper.empty()
+    for route in routes.values():
+        _ip("route", "delete", f"{route['dst']}/32", "dev", order["device"])
+    shaper.empty()
 
 
 def _tun(name: str, *, mtu: int) -> int:

@@ -39,6 +39,8 @@ class Quality:
         loss, duplicate, reorder: Shares of packets, 0 to 1, that are lost, sent twice, held back
             until a later one has passed.
         rate_kbit: At most so many kilobits a second; 0: no limit.
+        stall_ms, open_ms: All packets wait for `stall_ms` and then go on in order; for `open_ms`
+            each passes at once; then all wait again, and so on. 0: none waits.
         seed: Of the draws.
     """
 
@@ -48,6 +50,8 @@ class Quality:
     duplicate: float = 0
     reorder: float = 0
     rate_kbit: float = 0
+    stall_ms: float = 0
+    open_ms: float = 0
     seed: int = 0
 
 
@@ -110,8 +114,10 @@ class CanShape(Protocol):
         size: int = 64,
         interval_s: float = 0.005,
         burst: int = 1,
+        late_s: float = 0.0,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
 
-        `burst` of them are sent at once, so that nothing of others comes between.
+        `burst` of them are sent at once, so that nothing of others comes between. What has not come
+        is waited for `late_s` longer than usual.
         """

@@ -108,8 +108,9 @@ def _quality(effect: Json) -> str:
     during = [json_object(link["during"]) for link in links]
     parts = [
         f"{name} {_middle(before, measure)} → {_middle(during, measure)}{unit}"
-        for key, (name, unit, measure) in _QUALITIES.items()
+        for key, measures in _QUALITIES.items()
         if quality.get(key)
+        for name, unit, measure in measures
     ]
     return f"datagrams on {many(len(links), 'link')}: {'; '.join(parts)}"
 
@@ -118,15 +119,25 @@ def _share(count: str) -> Callable[[Json], float | None]:
     return lambda measured: 100 * measured[count] / measured["sent"]
 
 
-_QUALITIES: Mapping[str, tuple[str, str, Callable[[Json], float | None]]] = {
-    "delay_ms": ("fastest round trip", " ms", lambda measured: measured["fastest_ms"]),
-    "jitter_ms": ("spread of round trips", " ms", lambda measured: measured["spread_ms"]),
-    "loss": ("lost", " %", lambda it: 100 * (it["sent"] - it["arrived"]) / it["sent"]),
-    "duplicate": ("arrived twice", " %", _share("copies")),
-    "reorder": ("overtaken", " %", _share("overtaken")),
-    "rate_kbit": ("rate", " kbit/s", lambda measured: measured["rate_kbit"]),
+def _lost(measured: Json) -> float:
+    return 100 * float(measured["sent"] - measured["arrived"]) / float(measured["sent"])
+
+
+_OVERTAKEN = ("overtaken", " %", _share("overtaken"))
+_QUALITIES: Mapping[str, tuple[tuple[str, str, Callable[[Json], float | None]], ...]] = {
+    "delay_ms": (("fastest round trip", " ms", lambda measured: measured["fastest_ms"]),),
+    "jitter_ms": (("spread of round trips", " ms", lambda measured: measured["spread_ms"]),),
+    "loss": (("lost", " %", _lost),),
+    "duplicate": (("arrived twice", " %", _share("copies")),),
+    "reorder": (_OVERTAKEN,),
+    "rate_kbit": (("rate", " kbit/s", lambda measured: measured["rate_kbit"]),),
+    "stall_ms": (
+        ("median round trip", " ms", lambda measured: measured["median_ms"]),
+        ("lost", " %", _lost),
+        _OVERTAKEN,
+    ),
 }
-"""By what a link does to packets: how its measure is called, its unit, and where it stands."""
+"""By what a link does to packets: names of its measures, their units, where they stand."""
 
 
 def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> str:

@@ -141,6 +141,9 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={"requested_ns": 70 * S}, own={}), "nothing else went on"
     assert told("1", other={"kind": "clock-offset"}, own={}), "that keeps no controller away"
     assert told("1", other={"kind": "kill"}, own={}) == []
+    of_links = {"kind": "by its family", "spec": '{"family": "stall"}'}
+    assert told("1", other=of_links, own={}) == [], "each answer takes a stall"
+    assert told("1", other={**of_links, "spec": '{"family": "stall-clients"}'}, own={})
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -170,6 +170,13 @@ class SmallHarness:
                 lambda: hosts.shape("s", links, slow),
                 lambda: hosts.unshape("s"),
             )
+            stalled = Quality(stall_ms=60_000, open_ms=1)
+            yield Deed(
+                "stall",
+                (),
+                lambda: hosts.shape("h", links, stalled),
+                lambda: hosts.unshape("h"),
+            )
         if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:

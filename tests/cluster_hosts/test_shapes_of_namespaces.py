@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,8 @@ import pytest
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.namespace import NamespaceHosts
-from cluster.protocol import CLIENTS, Ability, CanShape, ClusterError, Command, Quality
-from results.record.clock import wait_until
+from cluster.protocol import CLIENTS, Ability, CanShape, ClusterError, Command, Measured, Quality
+from results.record.clock import pause_until, stopwatch_s, wait_until
 from tests.machine import tun_opens
 
 if TYPE_CHECKING:
@@ -123,10 +124,17 @@ def test_cuts_and_shapes_of_one_link_leave_each_other_alone(
         assert late_links(hosts) == set()
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Quality(delay_ms=3, jitter_ms=3, loss=0.03, duplicate=0.1, reorder=0.2, seed=3),
+        Quality(stall_ms=1500, open_ms=500),
+    ],
+    ids=["lossy", "stalling"],
+)
 def test_what_tcp_carries_over_a_bad_link_arrives_whole(
-    namespace_room: "Room", tmp_path: Path
+    namespace_room: "Room", tmp_path: Path, bad: Quality
 ) -> None:
-    bad = Quality(delay_ms=3, jitter_ms=3, loss=0.03, duplicate=0.1, reorder=0.2, seed=3)
     with shaped_hosts(namespace_room, tmp_path) as hosts:
         if refused(hosts):
             return
@@ -140,6 +148,60 @@ def test_what_tcp_carries_over_a_bad_link_arrives_whole(
         devices = json.loads(hosts.machine("n1").run(["ip", "-j", "-s", "link"]))
         (tun,) = [each for each in devices if each["ifname"].startswith("lqs")]
         assert tun["stats64"]["tx"]["bytes"] > BYTES
+
+
+def is_held(series: Measured) -> bool:
+    """Tell whether all datagrams came once, in order, and each a second late or more."""
+    whole = series.arrived == len(series.round_trip_ms) == series.sent
+    clean = not series.copies and not series.overtaken
+    return whole and clean and min(series.round_trip_ms) > 1000
+
+
+def test_a_link_that_stalls_holds_all_and_lets_it_go_in_order(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    there, back, other = ("n1", "n2"), ("n2", "n1"), ("n2", "n3")
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        if refused(hosts):
+            return
+        clean = state(hosts)
+        hosts.shape("held", [there], Quality(stall_ms=4000, open_ms=60_000))
+        seen = hosts.measure([there, back, other], count=100, late_s=5)
+        assert is_held(seen[there])
+        assert is_held(seen[back]), "its answers take the other way"
+        assert max(seen[other].round_trip_ms) < 1000
+        open_again = hosts.measure([there], count=100)[there]
+        assert max(open_again.round_trip_ms) < 1000
+        assert hosts.unshape("held") == frozenset()
+        assert state(hosts) == clean
+
+
+def test_the_end_of_a_stall_lets_go_what_it_holds(namespace_room: "Room", tmp_path: Path) -> None:
+    link, count = ("n1", "n2"), 200
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        if refused(hosts):
+            return
+        clean = state(hosts)
+        hosts.shape("held", [link], Quality(stall_ms=600_000, open_ms=1))
+        seen: list[Measured] = []
+        look = threading.Thread(
+            target=lambda: seen.append(hosts.measure([link], count=count, late_s=60)[link])
+        )
+        look.start()
+        wait_until(lambda: sent_into_tun(hosts, "n1") >= count, timeout_s=30, what="all to be held")
+        pause_until(stopwatch_s() + 1.5)
+        hosts.unshape("held")
+        look.join(60)
+        assert is_held(seen[0])
+        assert state(hosts) == clean
+
+
+def sent_into_tun(hosts: NamespaceHosts, node: str) -> int:
+    """Return how many packets a node's shaper was given."""
+    devices = json.loads(hosts.machine(node).run(["ip", "-j", "-s", "link"]))
+    return sum(
+        each["stats64"]["tx"]["packets"] for each in devices if each["ifname"].startswith("lqs")
+    )
 
 
 def test_packets_flow_again_when_a_shaper_is_killed(namespace_room: "Room", tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ PROOFS: dict[str, Proof] = {
     **proofs.PROOFS,
     **dict(collected("PROOF_OF", folder="tests/nemesis")),
 }
-OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
+OF_LINKS = tuple(
+    kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic", "late traffic"}
+)
 """These need no broker to be proven, but machines only."""
 OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

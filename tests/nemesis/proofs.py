@@ -21,6 +21,8 @@ AROUND = ("n1-n2", "n2-n3")
 """The links of brokers that end at the node."""
 GOOD_MS = 50.0
 """Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
+LATE_MS = 1000.0
+"""Of one over a link that stalls for 2 s and more."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -106,6 +108,18 @@ def _links_gone(_: Seen, after: Seen) -> bool:
 def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
     """Return how a cut is proven, by what each link must be."""
     return Proof(witness="links", shows=_links(how), gone=_links_gone)
+
+
+def stall_proof(*names: str) -> Proof:
+    """Return how links that stall are proven: all comes, in order, seconds late."""
+    shows = _links(dict.fromkeys(names, _is_stalled))
+    return Proof(witness="late traffic", shows=shows, gone=_links_gone)
+
+
+def _is_stalled(link: Seen) -> bool:
+    whole = link["answered"] == link["heard"] == link["count"] and link["connects"]
+    late = median_ms(link) > LATE_MS
+    return bool(whole and late and not link["copies"] and not link["overtaken"])
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

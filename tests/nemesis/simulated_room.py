@@ -6,7 +6,7 @@ processes that stand still, bytes of disks. None of it is the fault's own measur
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -181,6 +181,19 @@ def _cuts(room: SimulatedRoom) -> frozenset[tuple[int, int]]:
     )
 
 
+def _stalls(room: SimulatedRoom) -> frozenset[tuple[int, int]]:
+    network = room.simulation.network
+    return frozenset(
+        link for link in itertools.permutations((CLIENT, 1, 2, 3), 2) if network.is_stalled(*link)
+    )
+
+
+def stalls_only(*choices: Collection[tuple[int, int]]) -> Shows:
+    """Tell whether the links of one choice, and no others, stalled while the fault was held."""
+    wanted = [{frozenset(links)} for links in choices]
+    return lambda story: {*story.looks} - {frozenset()} in wanted  # By turns: they also pass.
+
+
 def _datagrams(room: SimulatedRoom) -> Mapping[str, float]:
     """Send datagrams from n2 to n1; tell what became of them."""
     simulation = room.simulation
@@ -277,7 +290,8 @@ def _topics(room: SimulatedRoom) -> frozenset[str]:
 
 
 _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
-    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams,
+    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams, "stall": _stalls,
+    "stall-clients": _stalls,
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,

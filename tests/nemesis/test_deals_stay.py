@@ -23,9 +23,14 @@ CLUSTERS = ((3, "kafka:4.3.1"), (5, "kafka:4.3.1"), (3, "kafka:4.3.1:controllers
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
+BEFORE_STALLS = tuple(family for family in GENTLE if not family.startswith("stall"))
+"""What a plan has that was stored before links could stall; `all` deals otherwise since."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
-    GENTLE: "dab3d50646ebbf2b",
+    BEFORE_STALLS: "dab3d50646ebbf2b",
+    GENTLE: "ab18e8c1deb65787",
+    ("stall",): "9d873bddf76c02f0",
+    ("stall-clients",): "cb9f04c0a1ebea25",
     ("partition",): "8b0cc2c46cd37bea",
     ("splits",): "7a713bc118e792a8",
     ("clients",): "285df3b65ce1d25d",
@@ -45,7 +50,7 @@ DEALT_FIRST = {
     ("wipe", 14): "fa54186eb7578d84",
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
-    (ALL, 20): "b5559c280534e113",
+    (ALL, 18): "be8fb99136a03181",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 

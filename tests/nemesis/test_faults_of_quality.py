@@ -46,6 +46,7 @@ class ShapedNetwork(FakeNetwork):
         self.deaf_to_shape = False
         self.deaf_to_unshape = False
         self.dead: frozenset[str] = frozenset()
+        self.waited_s = 1.0
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
         if not self.deaf_to_shape:
@@ -64,8 +65,10 @@ class ShapedNetwork(FakeNetwork):
         size: int = 64,
         interval_s: float = 0.005,
         burst: int = 1,
+        late_s: float = 0.0,
     ) -> Mapping[Link, Measured]:
         assert count % burst == 0
+        self.waited_s = 1 + late_s
         return {link: self._measured(link, count, size, interval_s) for link in links}
 
     def quality(self, link: Link) -> Quality:
@@ -73,12 +76,14 @@ class ShapedNetwork(FakeNetwork):
 
     def _measured(self, link: Link, count: int, size: int, interval_s: float) -> Measured:
         quality = self.quality(link)
+        held_ms = max(quality.stall_ms, self.quality(link[::-1]).stall_ms)
         cut = any(way in links for links in self.cuts.values() for way in (link, link[::-1]))
-        arrived = 0 if cut else round(count * (1 - quality.loss))
+        arrived = 0 if cut or held_ms > 1000 * self.waited_s else round(count * (1 - quality.loss))
         lasted_s = count * interval_s
         if quality.rate_kbit:
             lasted_s = max(lasted_s, arrived * size * 8 / 1000 / quality.rate_kbit)
-        first_ms, step_ms = 1 + 2 * (quality.delay_ms - quality.jitter_ms), 4 * quality.jitter_ms
+        first_ms = 1 + held_ms + 2 * (quality.delay_ms - quality.jitter_ms)
+        step_ms = 4 * quality.jitter_ms
         return Measured(
             sent=count,
             arrived=arrived,

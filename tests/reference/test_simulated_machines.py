@@ -115,6 +115,23 @@ def test_a_bad_link_does_to_datagrams_what_it_says(
     assert slow.arrived * 1200 * 8 / 1000 / slow.lasted_s == pytest.approx(500, rel=0.1)
 
 
+def test_a_link_that_stalls_holds_datagrams_and_lets_them_go_in_order(
+    simulation: Simulation, machines: SimulatedMachines
+) -> None:
+    def work() -> None:
+        machines.shape("held", [LINK], Quality(stall_ms=4000, open_ms=60_000))
+        seen = machines.measure([LINK, OTHER], count=100, late_s=5)
+        late = seen[LINK]
+        assert late.arrived > 95
+        assert late.copies == late.overtaken == 0
+        assert 3000 < min(late.round_trip_ms) <= max(late.round_trip_ms) < 4002
+        assert max(seen[OTHER].round_trip_ms) < 2
+        assert max(machines.measure([LINK], count=10)[LINK].round_trip_ms) < 2, "it is open now"
+        machines.unshape("held")
+
+    in_time(simulation, work)
+
+
 def test_a_link_has_one_shape_and_the_end_of_another_leaves_it(machines: SimulatedMachines) -> None:
     machines.shape("one", [LINK], Quality(delay_ms=50))
     with pytest.raises(ClusterError, match="one has shaped the link from n1 to n2"):

@@ -250,6 +250,66 @@ def test_a_cut_holds_one_way_only() -> None:
     assert two.process is not None
 
 
+def test_a_stall_holds_messages_and_lets_them_go_at_once_in_order() -> None:
+    simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S))
+    seen = len(echo.seen)
+    simulation.run(2.9)
+    assert len(echo.seen) - seen <= 1, "no question arrives"
+    simulation.run(0.2)
+    assert len(echo.seen) - seen >= 300, "all of them, before TCP would send again"
+    simulation.run(2)  # It stalls again since 0.9 s.
+    simulation.network.make_good([(2, 1)])
+    simulation.run(0.1)
+    numbers = [number for _, number, _ in asking.answers]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= asking.asked - 1
+    assert not simulation.network.dropped
+    simulation.run(10)
+    assert not simulation.network.is_stalled(2, 1), "a link that was made good stalls no more"
+    assert two.process is not None
+
+
+def test_what_a_client_gave_up_arrives_behind_a_stall_and_before_its_end() -> None:
+    simulation, one, _, asking = pair(lambda _: Parking(), timeout_ns=NS_PER_S)
+    simulation.run(0.5)
+    parking = one.process.machine if one.process else None
+    assert isinstance(parking, Parking)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S))
+    seen = len(parking.parked)
+    simulation.run(2.9)
+    given_up = [number for _, number, answer in asking.answers if answer is None]
+    assert len(given_up) > seen
+    simulation.run(0.2)
+    asked = [each.message for each in parking.parked]
+    assert {*given_up} <= {*asked}, "a request is done though nobody waits for it"
+    assert len(parking.hung) > 0, "and its connection ends behind it"
+
+
+def test_a_stall_and_a_cut_of_one_link_each_hold_by_themselves() -> None:
+    simulation, one, _, _ = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S))
+    simulation.network.cut([(2, 1)])
+    simulation.run(1)
+    simulation.network.join([(2, 1)])
+    seen = len(echo.seen)
+    simulation.run(5)
+    assert len(echo.seen) == seen, "it stalls still"
+    simulation.network.cut([(2, 1)])
+    simulation.network.make_good([(2, 1)])
+    simulation.run(5)
+    assert len(echo.seen) == seen, "it is cut still"
+    simulation.network.join([(2, 1)])
+    simulation.run(5)
+    assert len(echo.seen) - seen > 1500
+
+
 def test_a_connection_that_is_opened_needs_both_ways() -> None:
     simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
     two.kill()

@@ -93,6 +93,13 @@ SENTENCES: list[tuple[Any, str]] = [
     (_quality(loss=0.2), "datagrams on 1 link: lost 0.0 → 20.0 %"),
     (_quality(duplicate=0.2), "datagrams on 1 link: arrived twice 0.0 → 10.0 %"),
     (_quality(reorder=0.2), "datagrams on 1 link: overtaken 0.0 → 8.0 %"),
+    (
+        _quality(stall_ms=4000),
+        (
+            "datagrams on 1 link: median round trip 0.3 → 210.0 ms; lost 0.0 → 20.0 %;"
+            " overtaken 0.0 → 8.0 %"
+        ),
+    ),
     (_quality(rate_kbit=512), "datagrams on 1 link: rate 9,000.0 → 512.0 kbit/s"),
     (
         RollingRestartEffect(

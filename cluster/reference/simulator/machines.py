@@ -247,12 +247,13 @@ class SimulatedMachines:
         size: int = 64,
         interval_s: float = 0.005,
         burst: int = 1,
+        late_s: float = 0.0,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of our own over each link, and have each answered."""
         names = {self._numbered(link): link for link in links}
         spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst)
         network, agenda = self._simulation.network, self._simulation.agenda
-        told = measure(network, agenda, list(names), spacing)
+        told = measure(network, agenda, list(names), spacing, late_s=late_s)
         return {names[numbers]: each for numbers, each in told.items()}
 
     def fill_disk(self, node: str) -> int:
@@ -379,4 +380,6 @@ def _badness(quality: Quality) -> Badness:
         duplicate=quality.duplicate,
         reorder=quality.reorder,
         rate_kbit=quality.rate_kbit,
+        stall_ns=round(quality.stall_ms * MS),
+        open_ns=round(quality.open_ms * MS),
     )

@@ -67,7 +67,12 @@ class _Series:
 
 
 def measure(
-    network: Network, agenda: Agenda, links: Collection[Link], spacing: Spacing
+    network: Network,
+    agenda: Agenda,
+    links: Collection[Link],
+    spacing: Spacing,
+    *,
+    late_s: float = 0.0,
 ) -> Mapping[Link, Measured]:
     """Send a series over each link at the same time, and wait until all came or none comes.
 
@@ -76,6 +81,7 @@ def measure(
         agenda: Its time.
         links: The directed links.
         spacing: Of each series.
+        late_s: So much later than usual datagrams may come.
     """
     count, burst = spacing.count, spacing.burst
     series = {link: _Series(network, agenda, link, spacing.size) for link in links}
@@ -84,12 +90,12 @@ def measure(
         for each in series.values():
             agenda.after(after_ns, each.send, min(burst, count - first))
     pause_until(stopwatch_s() + count * spacing.interval_s)
-    limit_s = quiet_until_s = stopwatch_s() + _LIMIT_S
+    limit_s = quiet_until_s = stopwatch_s() + _LIMIT_S + late_s
     heard: list[tuple[int, int]] = []
     while any(each.heard[1] < count for each in series.values()):
         now_s, before, heard = stopwatch_s(), heard, [each.heard for each in series.values()]
         if heard != before:
-            quiet_until_s = now_s + _QUIET_S
+            quiet_until_s = now_s + _QUIET_S + late_s
         if now_s > min(quiet_until_s, limit_s):
             break
         pause_until(now_s + _LOOK_S)
