@@ -53,10 +53,30 @@ def held_for(least_ms: float) -> Rule:
         usual_ms, late_ms = median_ms(good), median_ms(bad)
         if usual_ms is None or late_ms is None or late_ms - usual_ms < least_ms:
             return False
-        lost = bad.sent - min(bad.arrived, len(bad.round_trip_ms))
-        return lost <= FEW_LOST * bad.sent and not (bad.copies or bad.overtaken)
+        return _has_all_once(bad) and not bad.overtaken
 
     return is_held
+
+
+def held_in_part_for(least_ms: float) -> Rule:
+    """Return the rule that all come once, all but a few: some so much later, and some not.
+
+    Those that pass others are overtaking them, so that no order is asked for.
+    """
+
+    def is_held(good: Measured, bad: Measured) -> bool:
+        usual_ms = median_ms(good)
+        if usual_ms is None:
+            return False
+        late = sum(trip - usual_ms >= least_ms for trip in bad.round_trip_ms)
+        return 0 < late < len(bad.round_trip_ms) and _has_all_once(bad)
+
+    return is_held
+
+
+def _has_all_once(measured: Measured) -> bool:
+    lost = measured.sent - min(measured.arrived, len(measured.round_trip_ms))
+    return lost <= FEW_LOST * measured.sent and not measured.copies
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:

@@ -34,7 +34,7 @@ class Trial:
     Attributes:
         worse: Whether a link is worse, as this fault makes it.
         count: How many datagrams a look sends over each link.
-        size, interval_s, burst: Of them (`CanShape.measure`).
+        size, interval_s, burst, flows: Of them (`CanShape.measure`).
         late_s: So much later than usual they may come while the fault is in force. If they may, the
             last look has to show it by itself; otherwise looks add up.
     """
@@ -45,6 +45,7 @@ class Trial:
     interval_s: float = 0.005
     burst: int = 1
     late_s: float = 0.0
+    flows: int = 1
 
 
 def of_shares(worse: Rule) -> Trial:
@@ -216,6 +217,7 @@ class BadLinks:
             interval_s=trial.interval_s,
             burst=trial.burst,
             late_s=late_s,
+            flows=trial.flows,
         )
 
     def _open_links(self) -> list[Link]:

@@ -9,11 +9,13 @@ from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import TAKING, Aspect
+from nemesis.client_connection_stall import client_connection_stall
 from nemesis.client_cut import client_cut
 from nemesis.client_stall import client_stall
 from nemesis.clock_drift import ClockDrift
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
+from nemesis.connection_stall import connection_stall
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
@@ -188,6 +190,10 @@ def _stall(
     )
 
 
+def _client_stall(make: FaultMaker) -> Kind:
+    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=("leader",))
+
+
 def _clock(make: FaultMaker) -> Kind:
     needs = frozenset({Ability.CLOCK, Ability.TIME})
     return Kind(family="clock", make=make, settle_s=2, needs=needs, aspect=Aspect.CLOCK)
@@ -257,7 +263,9 @@ KINDS: dict[str, Kind] = {
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
     "link-stall": _stall("stall", link_stall, Ability.APART, least_nodes=2),
-    "client-stall": _stall("stall-clients", client_stall, Ability.SHAPE_CLIENTS, aims=("leader",)),
+    "connection-stall": _stall("stall", connection_stall, Ability.APART, least_nodes=2),
+    "client-stall": _client_stall(client_stall),
+    "client-connection-stall": _client_stall(client_connection_stall),
     "kill": _process(Kill, Ability.KILL, settle_s=6, starts=1),
     "stop": _process(Stop, Ability.STOP, settle_s=7, starts=1),
     "pause": _process(Pause, Ability.PAUSE, settle_s=1),

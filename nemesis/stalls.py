@@ -9,10 +9,15 @@ sends again, ever more seldom, and all copies wait in the same queue.
 Confirmed when half of the datagrams that are sent into a stall come late by a second or more, and
 hardly any is lost, none comes twice, none behind a later one. So it takes a whole stall to confirm
 one.
+
+Or only half of the connections over a link stall, while the other half passes: whoever gives one up
+and opens another has an even chance that its next request overtakes the last. Which ones is decided
+by their addresses and ports, for both directions alike. Confirmed when of datagrams from several
+ports some come so late, and some do not.
 """
 
-from cluster.protocol import Link, Quality
-from nemesis.evidence import held_for
+from cluster.protocol import MOST_FLOWS, Link, Quality
+from nemesis.evidence import held_for, held_in_part_for
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
@@ -27,19 +32,31 @@ SHAPES_WITHIN_S = 1.0
 """From the first of several links that begins to stall to the last."""
 
 
-def stalling(aim: Aim, site: Site, links: tuple[Link, ...]) -> BadLinks:
+HALF = 0.5
+"""Of connections: of as many flows as are measured, all or none stall twice in a million times."""
+
+
+def stalling(aim: Aim, site: Site, links: tuple[Link, ...], *, share: float = 1.0) -> BadLinks:
     """Return the links of a fault that stall; how long is drawn.
 
     Args:
         aim: Which fault this is.
         site: Its hosts' links are shaped.
         links: Which; none: those between the targets and all other nodes.
+        share: Of connections that stall.
     """
     quality = Quality(
         stall_ms=aim.rng.randint(*STALL_MS),
         open_ms=aim.rng.randint(*OPEN_MS),
+        stall_share=share,
         seed=drawn_seed(aim),
     )
     late_s = quality.stall_ms / 1000 + SHAPES_WITHIN_S
-    trial = Trial(worse=held_for(LATE_MS), count=COUNT, late_s=late_s)
+    whole = share == 1
+    trial = Trial(
+        worse=(held_for if whole else held_in_part_for)(LATE_MS),
+        count=COUNT,
+        late_s=late_s,
+        flows=1 if whole else MOST_FLOWS,
+    )
     return BadLinks(aim, site, quality, trial, links=links)

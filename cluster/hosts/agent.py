@@ -47,6 +47,8 @@ REMEMBERED_SERIES = 200
 REMEMBERED_EXITS = 1000
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
+FLOWS = 20
+"""Sockets from which series are sent: `cluster.protocol.links.MOST_FLOWS`."""
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -72,7 +74,7 @@ class Series:
 
     Args:
         order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s` between two on
-            average, `burst`: how many are sent at once.
+            average, `burst`: how many are sent at once, `flows`: from how many sockets, by turns.
     """
 
     def __init__(self, order: Message) -> None:
@@ -82,6 +84,7 @@ class Series:
         self._filling = bytes(max(0, order["size"] - HEAD_BYTES))
         self._interval_ns = int(order["interval_s"] * NS_PER_S)
         self._burst: int = order["burst"]
+        self._flows: int = order["flows"]
         self._start_ns = now_ns()
         self._sent_ns: list[int] = []
         self._round_trips_ns: dict[int, int] = {}
@@ -94,13 +97,14 @@ class Series:
             None if number == self._count else self._start_ns + first_of_burst * self._interval_ns
         )
 
-    def send_due(self, datagrams: socket.socket) -> None:
+    def send_due(self, datagrams: "list[socket.socket]") -> None:
         """Send those whose time has come."""
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns():
-            number = len(self._sent_ns).to_bytes(NUMBER_BYTES, "big")
+            number = len(self._sent_ns)
+            name = self._name + number.to_bytes(NUMBER_BYTES, "big")
             self._sent_ns.append(now_ns())
             with contextlib.suppress(OSError):  # As good as lost.
-                datagrams.sendto(QUESTION + self._name + number + self._filling, self._to)
+                datagrams[number % self._flows].sendto(QUESTION + name + self._filling, self._to)
 
     def answered(self, number: int) -> None:
         """Note that an answer has come."""
@@ -147,7 +151,8 @@ class Agent:
         self._input = b""
         self._alive = True
         self._selector = selectors.DefaultSelector()
-        self._datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._flows = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(FLOWS)]
+        self._datagrams = self._flows[0]
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._exits: dict[int, int] = {}
         self._deeds: dict[str, Callable[[Message], Message]] = {
@@ -174,7 +179,7 @@ class Agent:
                 for key, _ in self._selector.select(self._patience_s()):
                     key.data()
                 for series in self._series.values():
-                    series.send_due(self._datagrams)
+                    series.send_due(self._flows)
                 if os.getppid() != self._parent_pid:
                     self._alive = False
         finally:
@@ -184,12 +189,13 @@ class Agent:
         if self._libc is not None:
             # Orphans of our children become ours, so that they cannot outlive us either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self._datagrams.bind((self._listen, 0))
-        self._datagrams.settimeout(0)
-        with contextlib.suppress(OSError):
-            # Room for several series at once, should we be late to read them: where we may.
-            self._datagrams.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-        self._selector.register(self._datagrams, selectors.EVENT_READ, self._receive)
+        for flow in self._flows:
+            flow.bind((self._listen, 0))
+            flow.settimeout(0)
+            with contextlib.suppress(OSError):
+                # Room for several series at once, should we be late to read them: where we may.
+                flow.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+            self._selector.register(flow, selectors.EVENT_READ, self._receive)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
         self._watch_signals()
         self._watch_parent()
@@ -322,11 +328,12 @@ class Agent:
         return {"nonces": sorted(set(request["nonces"]) & self._nonces.keys())}
 
     def _receive(self) -> None:
-        # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
-        with contextlib.suppress(OSError):
-            while True:
-                data, sender = self._datagrams.recvfrom(READ_BYTES)
-                self._take(data, sender)
+        for flow in self._flows:
+            # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
+            with contextlib.suppress(OSError):
+                while True:
+                    data, sender = flow.recvfrom(READ_BYTES)
+                    self._take(data, sender)
 
     def _take(self, data: bytes, sender: tuple[str, int]) -> None:
         form, name = data[: len(QUESTION)], data[len(QUESTION) : HEAD_BYTES - NUMBER_BYTES]

@@ -153,9 +153,16 @@ class LinkedHosts(ABC):
         interval_s: float = 0.005,
         burst: int = 1,
         late_s: float = 0.0,
+        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
-        spacing = {"count": count, "size": size, "interval_s": interval_s, "burst": burst}
+        spacing = {
+            "count": count,
+            "size": size,
+            "interval_s": interval_s,
+            "burst": burst,
+            "flows": flows,
+        }
         return measure(
             links, machine=self.machine, address=self.address, spacing=spacing, late_s=late_s
         )

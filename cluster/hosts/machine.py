@@ -99,7 +99,7 @@ class Machine:
         return frozenset(self._ask({"do": "seen", "nonces": list(nonces)})["nonces"])
 
     def start_series(self, series: str, to: tuple[str, int], spacing: Message) -> None:
-        """Send numbered datagrams to (address, port): `count`, `size`, `interval_s`."""
+        """Send numbered datagrams to (address, port), spaced as `agent.Series` says."""
         address, port = to
         self._ask({"do": "series", "series": series, "address": address, "port": port, **spacing})
 

@@ -33,7 +33,7 @@ def measure(
         links: The directed links.
         machine: Of a node.
         address: Of a node.
-        spacing: `count`, `size`, `interval_s`, `burst` of each series.
+        spacing: `count`, `size`, `interval_s`, `burst`, `flows` of each series.
         late_s: So much later than usual they may come.
     """
     names = {uuid.uuid4().hex: link for link in links}

@@ -16,6 +16,7 @@ but `/dev/net/tun`. Packets come out of a TUN device with their checksums and cu
 
 import contextlib
 import fcntl
+import hashlib
 import heapq
 import json
 import os
@@ -72,6 +73,7 @@ class Line:
         self._reorder, self._rate_kbit = quality["reorder"], quality["rate_kbit"]
         self._stall_ns = int(quality["stall_ms"] * NS_PER_MS)
         self._open_ns = int(quality["open_ms"] * NS_PER_MS)
+        self._stall_share, self._seed = quality["stall_share"], int(quality["seed"])
         self._began_ns = began_ns
         self._rng = Random(f"{quality['seed']}/{name}")
         self._held: tuple[int, bytes] | None = None
@@ -92,7 +94,8 @@ class Line:
         due_ns = self._turn_ns(len(packet) * copies, now_ns + max(0, late_ns))
         if due_ns is None:
             return []
-        due_ns = self._opens_ns(due_ns)
+        if self._stall_ns and (self._stall_share >= 1 or self._stalls(packet)):
+            due_ns = self._opens_ns(due_ns)
         if held_back and self._held is None:
             self._held = (due_ns + HELD_NS, packet)
             return [(due_ns, packet)] * (copies - 1)
@@ -104,10 +107,19 @@ class Line:
             return []
         return self._released(now_ns)
 
+    def _stalls(self, packet: bytes) -> bool:
+        """Tell whether a packet's connection is one that stalls; it is the other way, too."""
+        ports = (packet[0] & 0xF) * 4
+        ends = (
+            packet[12:16] + packet[ports : ports + 2],
+            packet[16:20] + packet[ports + 2 : ports + 4],
+        )
+        key = b"%d/%d/%b" % (self._seed, packet[9], b"".join(sorted(ends)))
+        drawn = int.from_bytes(hashlib.blake2b(key, digest_size=4).digest(), "big")
+        return drawn < self._stall_share * (1 << 32)
+
     def _opens_ns(self, due_ns: int) -> int:
         """Return when a link that stalls by turns lets pass what is due: all in the same moment."""
-        if not self._stall_ns:
-            return due_ns
         into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
         return due_ns + max(0, self._stall_ns - into_ns)
 

@@ -36,6 +36,7 @@ from cluster.protocol.errors import (
 )
 from cluster.protocol.links import (
     CLIENTS,
+    MOST_FLOWS,
     CanPartition,
     CanShape,
     Link,
@@ -63,6 +64,7 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "MOST_FLOWS",
     "OF_SYSTEMS",
     "Ability",
     "Batch",

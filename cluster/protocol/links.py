@@ -9,6 +9,7 @@ Link = tuple[str, str]
 """A directed pair of nodes: what the first sends to the second."""
 
 
+MOST_FLOWS = 20
 CLIENTS = "clients"
 """In a link: the machine of the harness and of all clients."""
 
@@ -41,6 +42,8 @@ class Quality:
         rate_kbit: At most so many kilobits a second; 0: no limit.
         stall_ms, open_ms: All packets wait for `stall_ms` and then go on in order; for `open_ms`
             each passes at once; then all wait again, and so on. 0: none waits.
+        stall_share: Of connections, and of flows of datagrams, so large a share stalls, in both
+            directions; packets of others pass.
         seed: Of the draws.
     """
 
@@ -52,6 +55,7 @@ class Quality:
     rate_kbit: float = 0
     stall_ms: float = 0
     open_ms: float = 0
+    stall_share: float = 1
     seed: int = 0
 
 
@@ -115,9 +119,11 @@ class CanShape(Protocol):
         interval_s: float = 0.005,
         burst: int = 1,
         late_s: float = 0.0,
+        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
 
         `burst` of them are sent at once, so that nothing of others comes between. What has not come
-        is waited for `late_s` longer than usual.
+        is waited for `late_s` longer than usual. They leave by turns from `flows` ports, at most
+        `MOST_FLOWS`: what becomes of a connection may hang on that.
         """

@@ -101,7 +101,7 @@ def test_what_a_program_writes_need_not_be_text(machine: Machine) -> None:
 
 def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
     here = ("127.0.0.1", machine.probe_port)
-    spacing = {"count": 2, "size": 64, "interval_s": 0.001, "burst": 1}
+    spacing = {"count": 2, "size": 64, "interval_s": 0.001, "burst": 1, "flows": 1}
     for _ in range(REMEMBERED_SERIES - 1):
         machine.start_series(uuid.uuid4().hex, here, spacing)
     names = [uuid.uuid4().hex for _ in range(3)]
@@ -120,7 +120,8 @@ def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
 
 def test_a_burst_is_sent_at_once(machine: Machine) -> None:
     here, name = ("127.0.0.1", machine.probe_port), uuid.uuid4().hex
-    machine.start_series(name, here, {"count": 9, "size": 64, "interval_s": 1000, "burst": 8})
+    spacing = {"count": 9, "size": 64, "interval_s": 1000, "burst": 8, "flows": 1}
+    machine.start_series(name, here, spacing)
     wait_until(
         lambda: len(machine.returned([name])["series"][name]["round_trip_ms"]) == 8,
         timeout_s=20,

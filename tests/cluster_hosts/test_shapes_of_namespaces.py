@@ -18,7 +18,16 @@ import pytest
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.namespace import NamespaceHosts
-from cluster.protocol import CLIENTS, Ability, CanShape, ClusterError, Command, Measured, Quality
+from cluster.protocol import (
+    CLIENTS,
+    MOST_FLOWS,
+    Ability,
+    CanShape,
+    ClusterError,
+    Command,
+    Measured,
+    Quality,
+)
 from results.record.clock import pause_until, stopwatch_s, wait_until
 from tests.machine import tun_opens
 
@@ -174,6 +183,22 @@ def test_a_link_that_stalls_holds_all_and_lets_it_go_in_order(
         assert max(open_again.round_trip_ms) < 1000
         assert hosts.unshape("held") == frozenset()
         assert state(hosts) == clean
+
+
+def test_of_a_link_that_stalls_in_part_half_of_the_flows_pass(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    both, half = [("n1", "n2"), ("n2", "n1")], Quality(stall_ms=4000, open_ms=9000, stall_share=0.5)
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        if refused(hosts):
+            return
+        hosts.shape("half", both, half)
+        for seen in hosts.measure(both, count=80, late_s=5, flows=MOST_FLOWS).values():
+            assert seen.arrived == len(seen.round_trip_ms) == seen.sent
+            late = sum(trip > 1000 for trip in seen.round_trip_ms)
+            assert 0 < late < 80
+            assert late % (80 // MOST_FLOWS) == 0, "a flow is late as a whole"
+        hosts.unshape("half")
 
 
 def test_the_end_of_a_stall_lets_go_what_it_holds(namespace_room: "Room", tmp_path: Path) -> None:

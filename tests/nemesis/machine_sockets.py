@@ -54,8 +54,11 @@ class Series:
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
         self.addresses: list[str] = order["addresses"]
-        self.own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        self.flows = [
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(order["flows"])
+        ]
+        for flow in self.flows:
+            flow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         self.sent: dict[tuple[str, int], float] = {}
         self.seen: dict[str, list[tuple[int, float]]] = {each: [] for each in self.addresses}
 
@@ -68,11 +71,13 @@ class Series:
             for address in self.addresses:
                 self.sent[address, number] = stopwatch_s()
                 data = f"{self.order['series']:07} {number:08}".encode()
-                self.own.sendto(data.ljust(size, b"."), (address, port))
+                flow = self.flows[number % len(self.flows)]
+                flow.sendto(data.ljust(size, b"."), (address, port))
             self._hear(start + number * INTERVAL_S)
         self._hear(stopwatch_s() + self.order["tail_s"])
         told = {each: {**self._told(each), "connects": is_open(calls[each])} for each in self.seen}
-        self.own.close()
+        for flow in self.flows:
+            flow.close()
         return told
 
     def _call(self, address: str, port: int) -> socket.socket:
@@ -87,8 +92,8 @@ class Series:
             if len(self.sent) == everything == sum(map(len, self.seen.values())):
                 left = 0.05  # All are back; copies may follow.
                 until = min(until, stopwatch_s() + left)
-            if select.select([self.own], [], [], left)[0]:
-                data, sender = self.own.recvfrom(4096)
+            for flow in select.select(self.flows, [], [], left)[0]:
+                data, sender = flow.recvfrom(4096)
                 self.seen[sender[0]].append((int(data[8:16]), stopwatch_s()))
 
     def _told(self, address: str) -> dict[str, Any]:

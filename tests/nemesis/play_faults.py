@@ -308,6 +308,7 @@ class Room:
             "links": lambda: self._sockets.look(count=20, size=100, tail_s=0.4),
             "traffic": lambda: self._sockets.look(count=150, size=1200, tail_s=0.9),
             "late traffic": lambda: self._sockets.look(count=40, size=1200, tail_s=12.0),
+            "late flows": lambda: self._sockets.look(count=40, size=1200, tail_s=12.0, flows=20),
             "brokers": lambda: {"brokers": self.places[node].brokers()},
             "files": lambda: self._look_at_files(node),
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},

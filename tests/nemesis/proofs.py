@@ -116,6 +116,18 @@ def stall_proof(*names: str) -> Proof:
     return Proof(witness="late traffic", shows=shows, gone=_links_gone)
 
 
+def half_stall_proof(*names: str) -> Proof:
+    """Return how links are proven of whose connections some stall: all comes, some of it late."""
+    shows = _links(dict.fromkeys(names, _stalls_in_part))
+    return Proof(witness="late flows", shows=shows, gone=_links_gone)
+
+
+def _stalls_in_part(link: Seen) -> bool:
+    whole = link["answered"] == link["heard"] == link["count"] and not link["copies"]
+    trips = link["trips_ms"]
+    return bool(whole and link["connects"] and trips[0] < GOOD_MS < LATE_MS < trips[-1])
+
+
 def _is_stalled(link: Seen) -> bool:
     whole = link["answered"] == link["heard"] == link["count"] and link["connects"]
     late = median_ms(link) > LATE_MS

@@ -1,6 +1,7 @@
 """Links made bad, on hosts in memory: what is taken for proof, and what is not."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -66,10 +67,23 @@ class ShapedNetwork(FakeNetwork):
         interval_s: float = 0.005,
         burst: int = 1,
         late_s: float = 0.0,
+        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         assert count % burst == 0
         self.waited_s = 1 + late_s
-        return {link: self._measured(link, count, size, interval_s) for link in links}
+        measured = {link: self._measured(link, count, size, interval_s) for link in links}
+        return {link: self._in_part(link, each, flows) for link, each in measured.items()}
+
+    def _in_part(self, link: Link, measured: Measured, flows: int) -> Measured:
+        """Have flows pass that do not stall: the latter half of them."""
+        ways = [each for each in map(self.quality, (link, link[::-1])) if each.stall_ms]
+        held = flows * min((each.stall_share for each in ways), default=1)
+        if held == flows or not measured.arrived:
+            return measured
+        trips = tuple(
+            trip if at % flows < held else 1.0 for at, trip in enumerate(measured.round_trip_ms)
+        )
+        return replace(measured, round_trip_ms=trips, overtaken=measured.arrived // 2)
 
     def quality(self, link: Link) -> Quality:
         return next((links[link] for links in self.shapes.values() if link in links), GOOD)

@@ -61,11 +61,18 @@ class Unsteady(ShapedNetwork):
         interval_s: float = 0.005,
         burst: int = 1,
         late_s: float = 0.0,
+        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         self.counts.append(count)
         self._now = self._at_first.pop(0) if self._at_first else None
         return super().measure(
-            links, count=count, size=size, interval_s=interval_s, burst=burst, late_s=late_s
+            links,
+            count=count,
+            size=size,
+            interval_s=interval_s,
+            burst=burst,
+            late_s=late_s,
+            flows=flows,
         )
 
     def quality(self, link: Link) -> Quality:

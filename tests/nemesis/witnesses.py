@@ -279,11 +279,11 @@ class Sockets:
         for name in self._programs:
             self._order(name, {"do": "heard", "series": 0})
 
-    def look(self, *, count: int, size: int, tail_s: float) -> Seen:
+    def look(self, *, count: int, size: int, tail_s: float, flows: int = 1) -> Seen:
         """Return what became of datagrams and connections over each link that is asked for."""
         self._series += 1
         order = {"do": "ask", "series": self._series, "count": count, "size": size}
-        order["tail_s"] = tail_s
+        order |= {"tail_s": tail_s, "flows": flows}
 
         def asked(asker: str, nodes: Sequence[str]) -> Seen:
             addresses = [self._addresses[node] for node in nodes]

@@ -289,6 +289,22 @@ def test_what_a_client_gave_up_arrives_behind_a_stall_and_before_its_end() -> No
     assert len(parking.hung) > 0, "and its connection ends behind it"
 
 
+def test_of_a_link_that_stalls_in_part_some_connections_pass() -> None:
+    passes = set()
+    for seed in range(20):
+        simulation, one, _, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+        half = Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S, stall_share=0.5)
+        simulation.network.make_bad([(2, 1), (1, 2)], half, seed=seed)
+        simulation.run(1)
+        passes.add(len(asking.answers) > 0)
+        simulation.run(3)
+        numbers = [number for _, number, _ in asking.answers]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > 250
+        assert one.process is not None
+    assert passes == {True, False}
+
+
 def test_a_stall_and_a_cut_of_one_link_each_hold_by_themselves() -> None:
     simulation, one, _, _ = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
     simulation.run(1)

@@ -42,6 +42,7 @@ class Badness:
         rate_kbit: So many kilobits a second get through; 0: no limit.
         stall_ns, open_ns: All that comes waits for so long, and goes on in order; then so long it
             passes; and so on. The network holds it; 0: none waits.
+        stall_share: Of connections, and of flows of datagrams, so large a share stalls.
     """
 
     delay_ns: int = 0
@@ -52,6 +53,7 @@ class Badness:
     rate_kbit: float = 0.0
     stall_ns: int = 0
     open_ns: int = 0
+    stall_share: float = 1.0
 
 
 class BadLink:
@@ -60,13 +62,19 @@ class BadLink:
     Args:
         badness: How.
         random: Draws.
+        seed: Decides which connections stall, of both ways alike.
     """
 
-    def __init__(self, badness: Badness, random: Random) -> None:
-        self.badness, self._draw = badness, random.random
+    def __init__(self, badness: Badness, random: Random, seed: int = 0) -> None:
+        self.badness, self._draw, self._seed = badness, random.random, seed
         self._per_byte_ns = 8 * MS / badness.rate_kbit if badness.rate_kbit else 0.0
         self._free_ns = 0
         self._held: Arrived | None = None
+
+    def stalls(self, key: str) -> bool:
+        """Tell whether a connection, or a flow of datagrams, is one that stalls."""
+        share = self.badness.stall_share
+        return share >= 1 or Random(f"{self._seed}/{key}").random() < share
 
     def late_ns(self, message: object, now_ns: int) -> int:
         """Return how much later a message of a connection comes for it."""

@@ -248,10 +248,11 @@ class SimulatedMachines:
         interval_s: float = 0.005,
         burst: int = 1,
         late_s: float = 0.0,
+        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of our own over each link, and have each answered."""
         names = {self._numbered(link): link for link in links}
-        spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst)
+        spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst, flows=flows)
         network, agenda = self._simulation.network, self._simulation.agenda
         told = measure(network, agenda, list(names), spacing, late_s=late_s)
         return {names[numbers]: each for numbers, each in told.items()}
@@ -382,4 +383,5 @@ def _badness(quality: Quality) -> Badness:
         rate_kbit=quality.rate_kbit,
         stall_ns=round(quality.stall_ms * MS),
         open_ns=round(quality.open_ms * MS),
+        stall_share=quality.stall_share,
     )

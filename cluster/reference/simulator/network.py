@@ -205,7 +205,9 @@ class Network:
         """Tell whether a link is cut."""
         return (sender, receiver) in self._cuts
 
-    def probe(self, link: Link, arrived: Callable[[], object], *, size: int = 64) -> None:
+    def probe(
+        self, link: Link, arrived: Callable[[], object], *, size: int = 64, flow: int = 0
+    ) -> None:
         """Send a datagram; `arrived` is called there, if it gets there.
 
         In order with others of its link; over a bad link it may get lost, come twice, or behind a
@@ -218,10 +220,10 @@ class Network:
         self._last[link] = due_ns
         bad = self._bad.get(link)
         if bad is None:
-            self._agenda.at(due_ns, self._probed, link, arrived)
+            self._agenda.at(due_ns, self._probed, link, arrived, flow)
             return
         for late_ns, what in bad.departures(size, arrived, now):
-            self._agenda.at(due_ns + late_ns, self._probed, link, what)
+            self._agenda.at(due_ns + late_ns, self._probed, link, what, flow)
         if bad.is_held(arrived):
             self._agenda.after(HELD_NS, self._overdue, bad, link, arrived)
 
@@ -229,10 +231,10 @@ class Network:
         if bad.let_go(arrived):
             self._probed(link, arrived)
 
-    def _probed(self, link: Link, arrived: Callable[[], object]) -> None:
+    def _probed(self, link: Link, arrived: Callable[[], object], flow: int = 0) -> None:
         if link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
-        elif link in self._stalled:
+        elif link in self._stalled and self._bad[link].stalls(f"flow-{flow}"):
             self._stalled[link].append(arrived)
         else:
             arrived()
@@ -247,7 +249,7 @@ class Network:
         """
         for link in links:
             drawn = self._random.getrandbits(32) if seed is None else seed
-            bad = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"))
+            bad = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"), drawn)
             self._bad[link] = bad
             if badness.stall_ns:
                 self._stall(link, bad)
@@ -309,11 +311,14 @@ class Network:
         if over.ahead in self._cuts:
             self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
             return True
-        if over.ahead in self._stalled:
+        if self._holds(over.ahead, over):
             return True
         # A handshake needs both ways.
         opens = over.server is None
-        return opens and (over.behind in self._cuts or over.behind in self._stalled)
+        return opens and (over.behind in self._cuts or self._holds(over.behind, over))
+
+    def _holds(self, link: Link, over: Connection) -> bool:
+        return link in self._stalled and self._bad[link].stalls(f"{over.number}")
 
     def _hand_over_there(self, over: Connection, number: int, message: object) -> None:
         if over.broken and number != END:
@@ -348,7 +353,7 @@ class Network:
         link = over.behind
         if self._cuts and link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
-        elif not (over.held_back or (self._stalled and link in self._stalled)):
+        elif not (over.held_back or (self._stalled and self._holds(link, over))):
             self._hand_over_back(over, number, message)
             return
         over.held_back.append((number, message))
@@ -364,7 +369,7 @@ class Network:
         """Hand over what was held, as far as nothing cuts or stalls it now."""
         while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
-        while over.held_back and not (over.behind in self._cuts or over.behind in self._stalled):
+        while over.held_back and not (over.behind in self._cuts or self._holds(over.behind, over)):
             self._hand_over_back(over, *over.held_back.popleft())
         if not over.held_there and not over.held_back:
             self._held.pop(over.number, None)
