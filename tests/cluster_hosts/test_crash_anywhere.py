@@ -33,6 +33,14 @@ def test_of_namespaces_nothing_is_left(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.namespaces
+def test_of_links_that_stall_nothing_is_left(tmp_path: Path) -> None:
+    rng = Random(f"{SEED}/stall/6")  # The blow falls on the fault, or right behind it.
+    killed = crash(Plan(hosts="namespace"), tmp_path, rng, part="session")
+    assert killed.deed.endswith("stall"), killed
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
 @pytest.mark.parametrize("part", ["stage", "agent", "frozen"])
 def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> None:
     killed = crash(Plan(hosts="namespace"), tmp_path, Random(f"{SEED}/{part}"), part=part)
