@@ -123,6 +123,11 @@ def median_ms(measured: Measured) -> float | None:
     return statistics.median(measured.round_trip_ms) if measured.round_trip_ms else None
 
 
+def slowest_ms(measured: Measured) -> float | None:
+    """Return the slowest round trip in milliseconds; None: nothing came back."""
+    return max(measured.round_trip_ms, default=None)
+
+
 def spread_ms(measured: Measured) -> float | None:
     """Return how far apart the first and the last quarter of the round trips are.
 

@@ -115,7 +115,7 @@ class LinkMeasured:
 
     Attributes:
         sent, arrived, copies, overtaken: As `cluster.protocol.Measured` counts them.
-        fastest_ms, median_ms: Of the round trips; None: nothing came back.
+        fastest_ms, median_ms, slowest_ms: Of the round trips; None: nothing came back.
         spread_ms: Between the first and the last quarter of round trips; None: fewer than two.
         rate_kbit: Kilobits a second that arrived; None: fewer than two.
     """
@@ -126,6 +126,7 @@ class LinkMeasured:
     overtaken: int
     fastest_ms: float | None
     median_ms: float | None
+    slowest_ms: float | None
     spread_ms: float | None
     rate_kbit: float | None
 

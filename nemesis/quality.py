@@ -14,7 +14,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.protocol import CanShape, ClusterError, Link, Measured, Quality
-from nemesis.evidence import Rule, fastest_ms, median_ms, rate_of, spread_ms, together
+from nemesis.evidence import (
+    Rule,
+    fastest_ms,
+    median_ms,
+    rate_of,
+    slowest_ms,
+    spread_ms,
+    together,
+)
 from nemesis.grudges import isolation, links_of
 from nemesis.link_effects import ClearEffect, LinkClear, LinkMeasured, LinkQuality, QualityEffect
 from nemesis.protocol import Aim, Patience, Site
@@ -251,6 +259,7 @@ class BadLinks:
             overtaken=measured.overtaken,
             fastest_ms=_rounded(fastest_ms(measured)),
             median_ms=_rounded(median_ms(measured)),
+            slowest_ms=_rounded(slowest_ms(measured)),
             spread_ms=_rounded(spread_ms(measured)),
             rate_kbit=_rounded(rate_of(measured, self._trial.size)),
         )

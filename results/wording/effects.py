@@ -132,7 +132,7 @@ _QUALITIES: Mapping[str, tuple[tuple[str, str, Callable[[Json], float | None]], 
     "reorder": (_OVERTAKEN,),
     "rate_kbit": (("rate", " kbit/s", lambda measured: measured["rate_kbit"]),),
     "stall_ms": (
-        ("median round trip", " ms", lambda measured: measured["median_ms"]),
+        ("slowest round trip", " ms", lambda measured: measured["slowest_ms"]),
         ("lost", " %", _lost),
         _OVERTAKEN,
     ),

@@ -59,6 +59,7 @@ GOOD = LinkMeasured(
     overtaken=0,
     fastest_ms=0.2,
     median_ms=0.3,
+    slowest_ms=0.9,
     spread_ms=0.1,
     rate_kbit=9000,
 )
@@ -69,6 +70,7 @@ BAD = LinkMeasured(
     overtaken=4,
     fastest_ms=200.0,
     median_ms=210.0,
+    slowest_ms=250.0,
     spread_ms=90,
     rate_kbit=512,
 )
@@ -96,7 +98,7 @@ SENTENCES: list[tuple[Any, str]] = [
     (
         _quality(stall_ms=4000),
         (
-            "datagrams on 1 link: median round trip 0.3 → 210.0 ms; lost 0.0 → 20.0 %;"
+            "datagrams on 1 link: slowest round trip 0.9 → 250.0 ms; lost 0.0 → 20.0 %;"
             " overtaken 0.0 → 8.0 %"
         ),
     ),
