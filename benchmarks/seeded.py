@@ -4,13 +4,13 @@ Of N operations half send two messages each and half read two; so there are N se
 polled by the clients, N polled by the final reads, and 3 N records on three replicas. Each
 partition has one process that sends and one that reads, four ops behind. One send in 1000 fails for
 certain. The leader changes four times; each change truncates what the old leader had alone.
-Observers ask every leader once a second, and a broker for its metadata every two seconds. The
+Observers ask every leader once a second, and for its metadata every two seconds. The
 controllers' log gets a record a second, of one leader and on three nodes. The seed decides hashes
 of records and who leads first.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,8 @@ def offset_of(message: Ints) -> Ints:
 
 
 def write_run(root: Path, shape: Shape) -> None:
-    """Write a run as its live streams have it."""
+    """Write a run as its live streams have it: of whole rounds."""
+    shape = replace(shape, ops=shape.rounds * 2 * shape.partitions)
     paths = RunPaths(root)
     paths.live.mkdir(parents=True)
     plan = Plan(topics=1, partitions=shape.partitions, nemesis=(), workers=1)
@@ -271,6 +272,7 @@ def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
         last = starts[epoch + 1][1] if epoch + 1 < EPOCHS else shape.rounds
         leader = shape.leader(partition, epoch)
         asked = np.arange(begun + S // 4, last * width * OP_NS, S)
+        asked -= np.abs(_hashes(asked, partition)) % (10 * MS)  # No timer is exact.
         ended = (asked // OP_NS - width - 2 * partition) // width  # Rounds that ended by then.
         marks = offset_of(2 * np.clip(ended, 0, shape.rounds))
         told: dict[str, object] = {**_place(partition), "leader": leader, "leader_epoch": epoch,
@@ -280,9 +282,9 @@ def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
                       incarnation=0, high_watermark=marks)  # fmt: skip
         looked = asked[::2]
         told["isr"] = _isrs(len(looked))
-        streams.write("leadership", "observer-n1", len(looked), **told, asked_ns=looked + 2 * MS,
-                      observed_ns=looked + 3 * MS, source="metadata", observer="n1",
-                      incarnation=0)  # fmt: skip
+        streams.write("leadership", f"observer-n{leader}", len(looked), **told,
+                      asked_ns=looked + 2 * MS, observed_ns=looked + 3 * MS, source="metadata",
+                      observer=f"n{leader}", incarnation=0)  # fmt: skip
         told["isr"] = _isrs(1)
         for node in ("n1", "n2", "n3"):
             streams.write("leadership", node, 1, **told, source="metadata-log", observer=node,

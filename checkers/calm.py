@@ -64,7 +64,7 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
     # Of tens of millions of times, the first and the last of each stretch: no silence fits in one.
     first, last = {0: from_ns}, {0: from_ns}
     for each in times:
-        heard = np.sort(each[each > from_ns])
+        heard = np.sort(each[each > from_ns], kind="stable")  # Mostly in order: many times as fast.
         stretches = (heard - from_ns) // SILENT_NS
         begins = np.flatnonzero(np.diff(stretches, prepend=-1))
         ends = np.append(begins, len(heard))[1:] - 1

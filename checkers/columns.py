@@ -1,6 +1,6 @@
 """Columns of Arrow tables as numpy arrays, and the few set operations that kernels share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +16,10 @@ NONE = -1
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
 """So many words can be numbered in a byte."""
+PIECE_ROWS = 4_000_000
+"""Of big tables about so many rows are worked on at a time, where they can be."""
+_SOME = 10_000
+"""Of many keys so many tell how the others lie."""
 _PIECE = 1 << 18
 _DENSE = 4
 """Numbers with so many places for each are looked up in a table of their places."""
@@ -102,6 +106,34 @@ def select(table: pa.Table, mask: Mask) -> pa.Table:
     return table if mask.all() else table.filter(pa.array(mask)).combine_chunks()
 
 
+def slices(table: pa.Table, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield some columns of a table, so many rows at a time that kernels need little memory."""
+    rows = table.select(list(names))
+    for start in range(0, max(1, rows.num_rows), PIECE_ROWS):
+        yield rows.slice(start, PIECE_ROWS)
+
+
+def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Table]:
+    """Yield some columns of a table piece by piece: all rows of a key in one, keys ascending.
+
+    Args:
+        table: Small ones are one piece.
+        names: Of the columns.
+        keys: Of the rows.
+    """
+    rows = table.select(list(names))
+    if len(keys) <= PIECE_ROWS:
+        yield rows
+        return
+    some = np.sort(keys[:: len(keys) // _SOME])
+    edges = np.unique(some[:: len(some) * PIECE_ROWS // len(keys)])[1:]
+    for low, high in zip([None, *edges], [*edges, None], strict=True):
+        mask = np.ones(len(keys), dtype=np.bool_) if low is None else keys >= low
+        if high is not None:
+            mask &= keys < high
+        yield rows.filter(pa.array(mask)).combine_chunks()
+
+
 def runs_of(*columns: npt.NDArray[Any]) -> Ints:
     """Return where rows begin that differ from the row before, and the number of rows."""
     length = len(columns[0])
@@ -120,9 +152,13 @@ def distinct(numbers: Ints) -> Ints:
     `np.unique` hashes every one of millions of numbers; sorting those that are mostly in their
     order takes a fiftieth of that time.
     """
-    if not (numbers[1:] >= numbers[:-1]).all():
-        numbers = np.sort(numbers)
-    return numbers[runs_of(numbers)[:-1]]
+    ranked = ascending(numbers)
+    return ranked[runs_of(ranked)[:-1]]
+
+
+def ascending(numbers: Ints) -> Ints:
+    """Return numbers in their order; the same array, if they have it."""
+    return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def within(numbers: Ints, among: Ints) -> Mask:

@@ -38,7 +38,7 @@ from checkers.stored import identified, topic_ids, units_of, write_notes, write_
 from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, stream_bytes
 from results.record.tables import LIVE, TABLES
-from results.record.whole import written_whole
+from results.record.whole import drafts, written_whole
 
 SMALL_BYTES = 64 << 20
 """A run whose streams and logs are smaller is one step."""
@@ -137,12 +137,35 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
         roots: Their folders.
         do: Takes steps.
     """
+    chosen = list(roots)
+    for root in chosen:
+        sweep(root)
+    try:
+        _compact(chosen, do)
+    finally:
+        for root in chosen:
+            sweep(root)
+
+
+def sweep(root: Path) -> None:
+    """Remove what steps leave when they are ended: parts, and tables that are not whole.
+
+    Args:
+        root: The run's folder, in which no step is under way.
+    """
+    with suppress(FileNotFoundError):
+        shutil.rmtree(_parts(root))
+    for name in TABLES:
+        for left in RunPaths(root).record.glob(drafts(RunPaths(root).table(name))):
+            left.unlink(missing_ok=True)
+
+
+def _compact(roots: Sequence[Path], do: Doer) -> None:
     sizes = {root: _bytes(RunPaths(root)) for root in roots}
     small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
     big = [root for root, size in sizes.items() if size >= SMALL_BYTES]
     looks = []
     for root in big:
-        _clear(root)
         looks += [
             Step(root=root, unit=unit, number=at)
             for at, unit in enumerate(units_of(RunPaths(root)))
@@ -165,7 +188,6 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
     for root in big:
         told = [each for (of, _), each in sorted(readings.items()) if of == root]
         write_notes(RunPaths(root), [problem for each in told for problem in each.told()])
-        _clear(root)
 
 
 def _files(root: Path, readings: Mapping[tuple[Path, int], _Reading]) -> tuple[str, ...]:
@@ -261,11 +283,6 @@ def _looked_at(unit: Unit, look: NodeLooker) -> Found:
 
 def _parts(root: Path) -> Path:
     return RunPaths(root).record / "parts"
-
-
-def _clear(root: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(_parts(root))
 
 
 def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> Found:

@@ -25,7 +25,7 @@ from results.record.topics import CreatedTopic, load_topics
 BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
           pa.ArrowException)  # fmt: skip
 """What reading a file raises that anybody may have written."""
-LATER = frozenset({"commits", "kept_commits", "transforms"})
+LATER = frozenset({"commits", "kept_commits", "transforms", "shared"})
 """Tables that the records of before they were recorded do not have."""
 
 

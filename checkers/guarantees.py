@@ -6,7 +6,7 @@ from checkers.broker_ended import CHECKER as BROKER_ENDED
 from checkers.facts import RunFacts
 from checkers.protocol import Promise
 from checkers.unclean_orders import KIND as UNCLEAN_ORDER
-from results.record.identities import groups
+from results.record.shares import has_shares
 from results.record.systems import SystemKind
 
 _UNCLEAN = "unclean.leader.election.enable"
@@ -16,6 +16,10 @@ _LOG = (
 )
 _EPOCHS = "a leader epoch has one leader, and epochs only grow; so it is with the controllers"
 _GROUPS = "a group goes on where it had committed that it was"
+_SHARES = (
+    "a share group delivers each record at least once, and none again once it has confirmed that it"
+    " is accepted or rejected"
+)
 _NEW_EPOCH = (
     "after some errors librdkafka numbers its messages anew, in a new producer epoch; brokers then"
     " take a message that it sends again for a new one, and may store it twice (librdkafka#4953,"
@@ -43,6 +47,8 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
         made[Promise.TRANSACTIONS] = _transactions(facts)
     if facts.plan.workload == "groups":  # A pipeline's positions are parts of its transactions.
         made[Promise.GROUPS] = _GROUPS
+    if has_shares(facts.plan):
+        made[Promise.GROUPS] = _SHARES
     if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
         made[Promise.SERVERS] = _SERVERS
     if facts.workers_watched:  # Nor these.
@@ -123,6 +129,6 @@ def _recovery(facts: RunFacts) -> str:
         back += (
             f", and is on all of its {facts.plan.replication} replicas within {limits.isr_s:g} s"
         )
-    if groups(facts.plan):
+    if facts.plan.is_grouped:
         back += f"; every group reads of it what arrives, within {limits.group_s:g} s"
     return f"after the last fault is healed, every partition has {back}"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import (
     NONE,
     Ints,
@@ -35,10 +34,10 @@ from checkers.facts import RunFacts
 from checkers.findings import seconds
 from checkers.group import Group
 from checkers.group_reasons import as_leaders, coordinators
-from checkers.protocol import Derivation, Excuse, Labels, Premise
+from checkers.protocol import Derivation, Labels, Premise
 from checkers.reigns import GROUPS
+from checkers.state_losses import losses
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import unclean_elections
 from results.record.identities import groups
 from results.record.milestones import OPEN
 from results.record.terms import Outcome
@@ -159,17 +158,7 @@ def effects(group: Group) -> pa.Table:
 
 
 def _excuses(group: Group) -> str:
-    """Return what may have cost the partition a record, or the coordinators theirs."""
-    plan, lost = group.facts.plan, group.facts.disk_losses
-    hit = frozenset[str]().union(*(each.nodes for each in lost))
-    # Positions and decisions are records, too; whoever was in sync may have been fewer than all.
-    copies = min(plan.replication, *(plan.internal_copies(each) for each in _COPIES))
-    sure = {each.excuse for each in lost if len(hit) >= copies}
-    found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
-    elsewhere = plan.unclean_elections and not was_quiet(group, 0, NEVER_NS)
-    if elsewhere or unclean_elections(group).seen:
-        found.add(Excuse.UNCLEAN.value)
-    return " ".join(sorted(found))
+    return " ".join(losses(group, *_COPIES))
 
 
 def handled(group: Group) -> Handled:

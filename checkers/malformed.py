@@ -11,10 +11,23 @@ What would not prove it: an op without a completion, which is an op that was ope
 ended.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, repeated, select
+from checkers.columns import (
+    Ints,
+    Mask,
+    ascending,
+    equal,
+    ints,
+    pieces,
+    present,
+    repeated,
+    select,
+    slices,
+)
 from checkers.findings import anomaly_at, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Scope
@@ -27,11 +40,16 @@ _Flaw = tuple[int, str]
 
 
 def _repeated_ids(ops: pa.Table) -> list[_Flaw]:
-    twice = repeated(np.sort(ints(ops, "op_id")))
+    twice = repeated(ascending(ints(ops, "op_id")))
     return [(op_id, f"op {op_id} is recorded more than once") for op_id in twice.tolist()]
 
 
-def _backward(ops: pa.Table) -> list[_Flaw]:
+def _backward(ops: pa.Table) -> Iterator[_Flaw]:
+    for piece in slices(ops, ("op_id", "invoke_ns", "complete_ns")):
+        yield from _backward_in(piece)
+
+
+def _backward_in(ops: pa.Table) -> list[_Flaw]:
     begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")
     op_ids = ints(ops, "op_id")
     orphans = op_ids[~present(ops, "invoke_ns")].tolist()
@@ -45,8 +63,14 @@ def _backward(ops: pa.Table) -> list[_Flaw]:
     ]
 
 
-def _out_of_turn(ops: pa.Table) -> list[_Flaw]:
+def _out_of_turn(ops: pa.Table) -> Iterator[_Flaw]:
     """Ops of a process that overlap, or that follow its info."""
+    names = ("op_id", "process", "invoke_ns", "complete_ns", "outcome")
+    for piece in pieces(ops, names, ints(ops, "process")):
+        yield from _out_of_turn_in(piece)
+
+
+def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
     whole = select(ops, present(ops, "process") & present(ops, "invoke_ns"))
     process, begun, op_ids = (ints(whole, name) for name in ("process", "invoke_ns", "op_id"))
     order = np.lexsort((op_ids, begun, process))
@@ -75,13 +99,13 @@ def _seen_before(flags: Mask, process: Ints) -> Mask:
 
 def _check_ops(group: Group) -> Findings:
     ops = group.table("ops")
-    flaws = sorted(_repeated_ids(ops) + _backward(ops) + _out_of_turn(ops))
+    flaws = sorted([*_repeated_ids(ops), *_backward(ops), *_out_of_turn(ops)])
     return findings(ops.num_rows, flaws, lambda flaw: _describe(group, flaw))
 
 
 def _check_values(group: Group) -> Findings:
     sends = group.table("sends")
-    twice = repeated(np.sort(ints(sends, "value")[present(sends, "value")]))
+    twice = repeated(ascending(ints(sends, "value")[present(sends, "value")]))
     flaws = [
         (value, f"{group.facts.name_of(value)} of {group.place} was sent twice")
         for value in twice.tolist()

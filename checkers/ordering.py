@@ -33,6 +33,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "replica_states": ("observed_ns", "node", "snapshot", "incarnation", "log_end_offset"),
     "kept_commits": ("snapshot", "node", "log_partition", "log_offset"),
     "transforms": ("offset", "op_id", "result"),
+    "shared": ("offset", "op_id", "asked_ns", "act", "process"),
     "truncations": ("observed_ns", "node", "from_offset", "to_offset", "source"),
     "quorum_states": ("observed_ns", "node", "incarnation", "epoch", "log_end_offset"),
 }  # fmt: skip

@@ -3,6 +3,8 @@
 They are kept, because a later version of ingest may make other tables of them (`checkers.stored`).
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from checkers.stored import needs_ingest
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, pack_stream
+
+_MOST_THREADS = 8
+"""Each holds a group of rows; Arrow does their work side by side."""
 
 
 def pack_streams(paths: RunPaths) -> None:
@@ -27,9 +32,14 @@ def pack_streams(paths: RunPaths) -> None:
     for left in _left_over(paths.live):
         with suppress(OSError):
             left.unlink()
-    for stream in sorted(paths.live.glob(f"*{STREAM_SUFFIX}")):
-        with suppress(StoreError, OSError, ValueError, pa.ArrowException):
-            pack_stream(stream)
+    streams = sorted(paths.live.glob(f"*{STREAM_SUFFIX}"), key=lambda each: -each.lstat().st_size)
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        list(pool.map(_pack, streams))
+
+
+def _pack(stream: Path) -> None:
+    with suppress(StoreError, OSError, ValueError, pa.ArrowException):
+        pack_stream(stream)
 
 
 def _left_over(live: Path) -> list[Path]:

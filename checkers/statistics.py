@@ -6,7 +6,7 @@ lags are milliseconds from a send's invocation to the end of the first poll that
 by the second of the send, and final reads, which come when all is over, do not count.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,15 @@ import pyarrow as pa
 from checkers.columns import (
     Ints,
     Mask,
+    codes,
     equal,
     ints,
+    pieces,
     present,
     schema_of,
     select,
-    texts,
+    slices,
+    stack,
     within,
 )
 from checkers.group import LEADER_SOURCES, Group
@@ -157,16 +160,24 @@ def _when(ops: pa.Table) -> Ints:
 
 
 def _rates(ops: pa.Table) -> pa.Table:
-    keyed = pa.table({
-        "window_ns": _windows(_when(ops)), "f": ops["f"], "outcome": ops["outcome"],
-        "messages": ops["messages"],
-    })  # fmt: skip
+    names = ("invoke_ns", "complete_ns", "f", "outcome", "messages")
+    keyed = (
+        piece.append_column("window_ns", pa.array(_windows(_when(piece))))
+        for piece in slices(ops, names)
+    )
     return _summed(keyed, ["window_ns", "f", "outcome"], "rates")
 
 
-def _summed(keyed: pa.Table, keys: list[str], name: str) -> pa.Table:
-    grouped = keyed.group_by(keys, use_threads=False)
-    sums = grouped.aggregate([("messages", "sum"), ([], "count_all")])
+def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
+    """Return how many rows of some parts have each key, and how many messages, ordered by key."""
+    counted = [
+        piece.group_by(keys, use_threads=False)
+        .aggregate([("messages", "sum"), ([], "count_all")])
+        .rename_columns([*keys, "messages", "count"])
+        for piece in parts
+    ]
+    whole = pa.concat_tables(counted).group_by(keys, use_threads=False)
+    sums = whole.aggregate([("messages", "sum"), ("count", "sum")])
     sums = sums.rename_columns([*keys, "messages", "count"])
     known = [field for field in STATISTICS[name] if field.name in sums.column_names]
     ordered = sums.select([field.name for field in known]).cast(pa.schema(known))
@@ -178,19 +189,29 @@ def _durations(ops: pa.Table) -> pa.Table:
     return select(ops, ok & present(ops, "complete_ns") & present(ops, "invoke_ns"))
 
 
-def _latency(ops: pa.Table) -> pa.Table:
-    ok = _durations(ops)
-    windows, kinds = _windows(ints(ok, "complete_ns")), np.array(texts(ok, "f"), dtype=object)
+_SPAN = ("f", "outcome", "invoke_ns", "complete_ns")
+
+
+def _spans(ok: pa.Table) -> Iterator[tuple[str, Mask, Ints]]:
+    """Yield of each kind of op its name, its rows, and how long they took."""
     spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
-    rows = []
-    for f in sorted(set(kinds.tolist())):
-        mine = kinds == f
+    kinds, words = codes(ok, "f")
+    for at, f in enumerate(words):
+        yield f, kinds == at, spans[kinds == at]
+
+
+def _latency(ops: pa.Table) -> pa.Table:
+    rows: list[dict[str, object]] = []
+    for piece in pieces(ops, _SPAN, _windows(ints(ops, "complete_ns"))):
+        ok = _durations(piece)
+        windows = _windows(ints(ok, "complete_ns"))
         rows += [
             {"window_ns": start, "f": f, **_quantiles(part)}
-            for start, part in _by_window(windows[mine], spans[mine])
+            for f, mine, spans in _spans(ok)
+            for start, part in _by_window(windows[mine], spans)
         ]
-    rows.sort(key=lambda row: (row["window_ns"], row["f"]))
-    return pa.Table.from_pylist(rows, schema=STATISTICS["latency"])
+    table = pa.Table.from_pylist(rows, schema=STATISTICS["latency"])
+    return table.sort_by([("window_ns", "ascending"), ("f", "ascending")])
 
 
 def _quantiles(spans_ns: Ints) -> dict[str, float | None]:
@@ -204,15 +225,18 @@ def _quantiles(spans_ns: Ints) -> dict[str, float | None]:
 
 
 def _totals(ops: pa.Table) -> pa.Table:
-    sums = _summed(ops.select(["f", "outcome", "messages"]), ["f", "outcome"], "totals")
-    ok = _durations(ops)
-    spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
-    rows = [{**row, **_quantiles(spans[_of(ok, row)])} for row in sums.to_pylist()]
+    sums = _summed(slices(ops, ("f", "outcome", "messages")), ["f", "outcome"], "totals")
+    found: dict[object, list[Ints]] = {}
+    for piece in slices(ops, _SPAN):
+        for f, _, spans in _spans(_durations(piece)):
+            found.setdefault(f, []).append(spans)
+    rows = [{**row, **_quantiles(_of(found, row))} for row in sums.to_pylist()]
     return pa.Table.from_pylist(rows, schema=STATISTICS["totals"])
 
 
-def _of(ok: pa.Table, row: Mapping[str, object]) -> Mask:
-    return equal(ok, "f", row["f"]) & equal(ok, "outcome", row["outcome"])
+def _of(found: Mapping[object, Sequence[Ints]], row: Mapping[str, object]) -> Ints:
+    ok = row["outcome"] == Outcome.OK.value
+    return stack([np.zeros(0, dtype=np.int64), *(found.get(row["f"], ()) if ok else ())])
 
 
 def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:

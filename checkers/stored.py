@@ -56,10 +56,11 @@ from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES
-from results.record.milestones import Milestone
+from results.record.milestones import DRAINED, Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.seal import seal
+from results.record.shares import has_shares
 from results.record.stream import STREAM_SUFFIX, stream_parts
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
@@ -180,7 +181,10 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
         *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
         *(("transforms", writer) for writer in writers
           if plan.workload == "pipeline" and "main" in reached),
+        *(("shared", writer) for writer in writers if has_shares(plan) and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
+        *((table, "drain") for table in (*_OPS_STREAMS, "shared")
+          if has_shares(plan) and DRAINED in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]
     return [

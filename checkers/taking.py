@@ -5,10 +5,12 @@ broker's end nor a link. A cause sees one partition's rows, so this is worked ou
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, select, texts
+from checkers.columns import codes, equal, ints, runs_of, select
 from results.record.terms import Source
 
 MARK_COLUMNS = [
@@ -51,16 +53,19 @@ def taking(leadership: pa.Table, since_ns: int | None) -> tuple[Taking, ...]:
     told = equal(leadership, "source", Source.LIST_OFFSETS) & (ints(leadership, "leader") >= 0)
     told &= ints(leadership, "observed_ns") >= since_ns
     told &= ints(leadership, "high_watermark") >= 0
-    rows = select(leadership, told).sort_by("observed_ns")
-    names = (texts(rows, "topic"), ints(rows, "partition").tolist(), texts(rows, "observer"))
-    columns = (ints(rows, name).tolist() for name in ("observed_ns", "high_watermark"))
-    found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
-    for topic, partition, node, at_ns, mark in zip(*names, *columns, strict=True):
-        found.setdefault((topic, partition, node), []).append((at_ns, mark))
-    return tuple(
-        Taking(
-            topic=topic, partition=partition, node=node,
-            marks=tuple(marks[:: rows.num_rows // _MOST + 1]),
-        )
-        for (topic, partition, node), marks in sorted(found.items())
-    )  # fmt: skip
+    rows = select(leadership, told)
+    (topics, names), (nodes, observers) = codes(rows, "topic"), codes(rows, "observer")
+    partitions, times, marks = (
+        ints(rows, name) for name in ("partition", "observed_ns", "high_watermark")
+    )
+    order = np.lexsort((times, nodes, partitions, topics))
+    topics, partitions, nodes = topics[order], partitions[order], nodes[order]
+    found = []
+    for start, end in pairwise(runs_of(topics, partitions, nodes).tolist()):
+        kept = order[start : end : len(order) // _MOST + 1]
+        found.append(Taking(
+            topic=[*names, ""][topics[start]], partition=int(partitions[start]),
+            node=[*observers, ""][nodes[start]],
+            marks=tuple(zip(times[kept].tolist(), marks[kept].tolist(), strict=True)),
+        ))  # fmt: skip
+    return tuple(found)

@@ -1,7 +1,8 @@
 """not-enough-traffic: too little happened for a verdict; the harness's own anomaly.
 
 Definition: under 100 ok sends or 100 ok polls in the main phase (the plan's minimums), or none
-before, during or after the faults (a scenario whose story is that nobody serves asks for none).
+before, during or after the faults (a scenario whose story is that nobody serves asks for none); or
+no acknowledgement by a member of the share group, where there is one.
 
 Why it proves something: that the run cannot prove anything. A cluster that answered nobody loses
 nothing. Sends are counted as messages, those of transactions too; a poll counts if it returned any,
@@ -16,10 +17,11 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.columns import Ints, Mask, equal, ints, present, select, slices, texts
 from checkers.findings import anomaly_at, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Scope
+from results.record.shares import has_shares
 from results.record.terms import AnomalyClass, F, Outcome, Phase
 from results.record.verdict import Anomaly, Words
 
@@ -61,20 +63,38 @@ def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
     return mask
 
 
-def _in_main(group: Group, useful: pa.Table) -> list[_Count]:
+_COUNTED = ("f", "outcome", "phase", "messages", "complete_ns")
+
+
+def _counts(group: Group) -> list[_Count]:
+    parts = []
+    for ops in slices(group.table("ops"), _COUNTED):
+        useful = _useful(ops)
+        parts.append(_in_main(group, ops, useful) + _around_faults(group, useful))
+    same = zip(*parts, strict=True)
+    return [(each[0][0], sum(had for _, had, _ in each), each[0][2]) for each in same]
+
+
+def _in_main(group: Group, ops: pa.Table, useful: pa.Table) -> list[_Count]:
     minimums = group.facts.plan.minimums
     main = equal(useful, "phase", Phase.MAIN.value)
     sending = equal(useful, "f", F.SEND.value, F.TXN.value)
     sent = int(ints(useful, "messages")[main & sending].sum())
     polled = int((main & equal(useful, "f", F.POLL.value)).sum())
     wanted = [("ok sends", sent, minimums.ok_sends), ("ok polls", polled, minimums.ok_polls)]
+    if has_shares(group.facts.plan):
+        wanted.append(("ok acknowledgements", _acknowledged(ops), 1))
     return [(f"{what} in the main phase", had, least) for what, had, least in wanted]
 
 
+def _acknowledged(ops: pa.Table) -> int:
+    """Return how many deliveries members of the share group got in the main phase."""
+    mine = equal(ops, "f", F.ACKNOWLEDGE.value) & equal(ops, "phase", Phase.MAIN.value)
+    return int((mine & equal(ops, "outcome", Outcome.OK.value)).sum())
+
+
 def _check(group: Group) -> Findings:
-    useful = _useful(group.table("ops"))
-    counts = _in_main(group, useful) + _around_faults(group, useful)
-    asked = [each for each in counts if each[2] > 0]
+    asked = [each for each in _counts(group) if each[2] > 0]
     gaps = [each for each in asked if each[1] < each[2]]
     return findings(len(asked), gaps, lambda gap: _describe(group, gap))
 
@@ -94,8 +114,7 @@ def _why(group: Group, found: Anomaly) -> str:
     ops = group.table("ops")
     traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
     if what.endswith("in the main phase"):
-        kinds = (F.POLL.value,) if "polls" in what else (F.SEND.value, F.TXN.value)
-        traffic = equal(ops, "f", *kinds) & equal(ops, "phase", Phase.MAIN.value)
+        traffic = equal(ops, "f", *_kinds(what)) & equal(ops, "phase", Phase.MAIN.value)
     else:
         masks = _around(group, ints(ops, "invoke_ns"))
         traffic &= next((mask for when, mask in masks.items() if f" {when} " in what), traffic)
@@ -117,6 +136,13 @@ def _why(group: Group, found: Anomaly) -> str:
         f"none of the {tried.num_rows} operations failed: clients began too few of them for the"
         f" plan's minimum of {count}"
     )
+
+
+def _kinds(what: str) -> tuple[str, ...]:
+    """Return the ops that are counted."""
+    if "acknowledgements" in what:
+        return (F.ACKNOWLEDGE.value,)
+    return (F.POLL.value,) if "polls" in what else (F.SEND.value, F.TXN.value)
 
 
 def _mostly(failed: pa.Table) -> str:
@@ -150,5 +176,6 @@ CHECKER = Checker(
     compares="amounts of traffic that the plan asks for",
     chapter=Chapter.HARNESS,
     looks_for="under 100 messages sent ok or 100 ok polls that returned something in the main phase"
-    " (`[minimums]` of the plan), or none before, during or after the faults",
+    " (`[minimums]` of the plan), or none before, during or after the faults; no acknowledgement by"
+    " a member of the share group in the main phase",
 )

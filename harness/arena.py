@@ -8,7 +8,7 @@ the record is closed, then the hosts are taken down.
 """
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,9 @@ from results.record.clock import (
     stopwatch_s,
     wait_until,
 )
+from results.record.identities import groups
 from results.record.milestones import (
+    DRAINED,
     ENDED,
     OPEN,
     STACKS,
@@ -37,10 +39,13 @@ from results.record.milestones import (
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, all_of
+from results.record.shares import has_shares
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.crashes import Crash
+from workloads.draining import Drain, done_with, drain_recorder, last_member
 from workloads.final_reads import read_to_end
 
+DRAIN_LIMIT_S = 90.0
 FINAL_READS_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 NOTE_LIMIT_S = 5.0
@@ -220,6 +225,31 @@ class Arena:
             clock=self.clock,
             live=self.paths.live,
             timeout_s=FINAL_READS_LIMIT_S,
+        )
+        if has_shares(self.plan):
+            self._drain(cluster, topics, targets)
+
+    def _drain(
+        self,
+        cluster: Deployment,
+        topics: Sequence[CreatedTopic],
+        ends: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Have the share group come to its end."""
+        self.progress.phase("final deliveries of the share group")
+        plan, (group,) = self.plan, groups(self.plan)
+        is_done = done_with(plan.topic_partitions, ends, partial(cluster.share_lags, group))
+        recorder = drain_recorder(plan, topics, self.paths.live)
+        try:
+            member = last_member(plan, cluster.bootstrap(), self.clock)
+            drain = Drain(member, plan.topic_names, recorder=recorder, clock=self.clock)
+            done = drain.drain(is_done, DRAIN_LIMIT_S, self.interrupts.abandon)
+        finally:
+            recorder.close()
+        stopped = self.interrupts.abandon.is_set()
+        when = "as the run was interrupted" if stopped else f"within {DRAIN_LIMIT_S:g} s"
+        self.reach(
+            DRAINED, failed="" if done else f"the group was not done with all records {when}"
         )
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:

@@ -19,6 +19,7 @@ from cluster.java import OLDEST, find_java
 from cluster.protocol import UserError
 from cluster.systems.client_jars import client_jars, compiler_jar
 from results.record.plan import NEWEST, Plan, PlanError
+from results.record.shares import FIRST_JAVA_WITH_SHARES, has_shares
 from workloads.clients.java.bridge import AskedError, Bridge
 from workloads.clients.java.frames import Role
 from workloads.clients.java.settings import (
@@ -26,6 +27,7 @@ from workloads.clients.java.settings import (
     consumer_settings,
     member_settings,
     producer_settings,
+    share_settings,
     transactional_settings,
 )
 
@@ -41,7 +43,7 @@ _FLAGS = (
     "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
 )  # fmt: skip
-_MAIN = "Bridge"
+_MAIN, _OF_SHARES = "Bridge", "Sharing.java"
 _COMPILE_S = 300.0
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
 _NOWHERE = "127.0.0.1:1"
@@ -126,7 +128,12 @@ def _samples(plan: Plan) -> list[tuple[Role, Settings]]:
         if plan.is_grouped
         else consumer_settings(plan, bootstrap=_NOWHERE, client_id="check")
     )
-    return [(Role.PRODUCER, sender), (Role.CONSUMER, reader)]
+    sharers = [(Role.SHARER, _sharer(plan))] if has_shares(plan) else []
+    return [(Role.PRODUCER, sender), (Role.CONSUMER, reader), *sharers]
+
+
+def _sharer(plan: Plan) -> Settings:
+    return share_settings(plan, bootstrap=_NOWHERE, client_id="check", group="check")
 
 
 def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
@@ -138,13 +145,16 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
         raise PlanError(f"Kafka's Java client refuses the plan's clients: {why}") from refused
 
 
-def _sources() -> list[Path]:
-    return sorted(Path(program.__file__).parent.glob("*.java"))
+def _sources(version: str) -> list[Path]:
+    """Return our program's sources, but for what older clients lack."""
+    numbers = tuple(map(int, version.split(".")))
+    found = sorted(Path(program.__file__).parent.glob("*.java"))
+    return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]
 
 
 def _compiled(java: str, version: str, jars: Sequence[Path], say: Say) -> Path:
     """Return the folder with our program's classes, compiled once for these sources."""
-    sources = _sources()
+    sources = _sources(version)
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = cache_folder() / "clients" / f"java-{version}-{digest}"
     if not folder.is_dir():

@@ -48,7 +48,7 @@ OLD_FAULTS = frozenset({
 })  # fmt: skip
 
 OLD_WORKLOADS = frozenset({"log", "txn", "groups"})
-WITH_ORACLES = frozenset({"keyed", "pipeline"})
+WITH_ORACLES = frozenset({"keyed", "pipeline", "shares"})
 """Workloads that bring a table and checks of their own: what these compare is named in more."""
 
 

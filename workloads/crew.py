@@ -16,6 +16,7 @@ from results.record.runtime import start
 from results.record.terms import AssignmentKind, F, Outcome, Phase
 from workloads.aside import Aside
 from workloads.protocol import (
+    Acknowledge,
     Assign,
     Batch,
     Commit,
@@ -31,6 +32,8 @@ from workloads.protocol import (
     Send,
     Sender,
     SendResult,
+    Settled,
+    Sharer,
     Sought,
     Subscribe,
     Transactor,
@@ -201,13 +204,15 @@ class Crew:
             case Txn():
                 self._transact(thread, op_id, op, invoked_ns)
             case Poll():
-                return self._poll(thread, op_id, op)
+                return self._poll(thread, op_id, op, invoked_ns)
             case Assign():
                 self._assign(thread, op_id, op)
             case Subscribe():
                 self._subscribe(thread, op_id, op)
             case Seek():
                 self._seek(thread, op_id, op)
+            case Acknowledge():
+                self._acknowledge(thread, op_id, op)
             case Crash():
                 why = "thrown away on purpose"
                 self._end(thread, op_id, F.CRASH, Outcome.INFO, error=why, leave=op.leave)
@@ -276,18 +281,23 @@ class Crew:
             for _, batch in result.batches:
                 thread.positions.update(batch.positions)
 
-    def _poll(self, thread: _Thread, op_id: int, op: Poll) -> bool:
+    def _poll(self, thread: _Thread, op_id: int, op: Poll, invoked_ns: int) -> bool:
         if thread.member is not None:
             # A poll in which the group gives it partitions waits for what the group has committed.
             work = partial(_poll_and_commit, thread.member, op, op_id)
-            self._aside.do(work, partial(self._polled, thread, op_id))
+            self._aside.do(work, partial(self._polled, thread, op_id, invoked_ns))
             return True
         batch = thread.reader.poll(op.limit)
-        self._polled(thread, op_id, batch)
+        self._polled(thread, op_id, invoked_ns, batch)
         return len(batch.offsets) > 0
 
-    def _polled(self, thread: _Thread, op_id: int, batch: Batch) -> None:
-        self._recorder.polled(op_id, batch)
+    def _polled(self, thread: _Thread, op_id: int, invoked_ns: int, batch: Batch) -> None:
+        if batch.delivery_counts is None:
+            self._recorder.polled(op_id, batch)
+        else:
+            times = {"asked_ns": invoked_ns, "at_ns": self._clock.now_ns()}
+            self._recorder.delivered(op_id, batch, process=thread.process, **times)
+            thread.unhandled = batch if batch.spans else None
         if thread.member is not None:
             self.read.update((thread.member.group_id, key) for key, _ in batch.spans)
         for each in batch.rebalances:
@@ -308,6 +318,18 @@ class Crew:
         if error is not None:
             self._fail_to_read(thread)
         self._end(thread, op_id, F.POLL, outcome, error=error or batch.commit_error)
+
+    def _acknowledge(self, thread: _Thread, op_id: int, op: Acknowledge) -> None:
+        sharer, held = cast("Sharer", thread.member), thread.unhandled
+        assert held is not None, "only who holds records acknowledges them"
+        thread.unhandled = None
+
+        def done(settled: Settled) -> None:
+            self._recorder.settled(op_id, held, settled, process=thread.process)
+            # What one broker refused, or did not answer, the group delivers again.
+            self._end(thread, op_id, F.ACKNOWLEDGE, Outcome.OK, error=settled.error)
+
+        self._aside.do(partial(sharer.acknowledge, held, op.acts), done)
 
     def _note_group_offsets(self, thread: _Thread, op_id: int, *, last: bool = False) -> None:
         if thread.member is not None:
@@ -404,6 +426,7 @@ _F: dict[type[Op], F] = {
     Assign: F.ASSIGN,
     Subscribe: F.SUBSCRIBE,
     Seek: F.SEEK,
+    Acknowledge: F.ACKNOWLEDGE,
     Crash: F.CRASH,
 }
 

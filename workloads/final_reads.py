@@ -15,6 +15,7 @@ from results.record.stream import StreamWriter
 from results.record.terms import F, Isolation, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
+from workloads.clients.settings import for_librdkafka
 from workloads.crew import WORKER_BITS
 from workloads.protocol import Batch, Key, Reader
 from workloads.recorder import STREAMS, Recorder
@@ -159,13 +160,9 @@ class FinalReader:
 
 
 def final_reader(plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
-    """Return what makes the consumer of a process of the final reads.
-
-    It is librdkafka's. What a plan tells Kafka's Java clients are names of theirs.
-    """
-    told = plan.model_copy(update={"client": {}}) if plan.wants_java else plan
+    """Return what makes the consumer of a process of the final reads; it is librdkafka's."""
     return lambda process: ProcessConsumer(
-        told,
+        for_librdkafka(plan),
         bootstrap=bootstrap,
         client_id=f"process-{process}",
         report_ends=True,

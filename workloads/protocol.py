@@ -18,6 +18,7 @@ from results.record.terms import (
     Isolation,
     Outcome,
     Phase,
+    ShareAct,
     TransactionOutcome,
 )
 
@@ -151,7 +152,14 @@ class Txn:
         return numbers
 
 
-Op = Send | Poll | Assign | Subscribe | Seek | Crash | Txn
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledge:
+    """Say what becomes of each record that a member of a share group holds: `acts` take turns."""
+
+    acts: Sequence[ShareAct]
+
+
+Op = Send | Poll | Assign | Subscribe | Seek | Crash | Txn | Acknowledge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +174,7 @@ class Observed:
         positions: The next offset to read, by partition, as far as this thread knows.
         in_flight: Sends of this worker that have not ended, by partition.
         transacting: How many transactions of this worker have not ended.
-        unhandled: How many records the process has read that no transaction has handled.
+        unhandled: How many records it has read that no transaction has handled, or nobody settled.
     """
 
     now_ns: int
@@ -315,6 +323,8 @@ class Batch:
         commit_error: Why its positions were not committed; the records were read all the same.
         damage: What of each record is not as it was sent (`results.record.contents`); None: nobody
             looked.
+        delivery_counts: Of a share group: how often it has delivered each record.
+        acquired_after_ns: Then: none was acquired before, in nanoseconds since the run's start.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -327,6 +337,8 @@ class Batch:
     rebalances: Sequence[Rebalance] = ()
     commit_error: str | None = None
     damage: Column | None = None
+    delivery_counts: Column | None = None
+    acquired_after_ns: int = 0
 
     @property
     def positions(self) -> dict[Key, int]:
@@ -336,6 +348,27 @@ class Batch:
             key: int(self.offsets[end - 1]) + 1
             for (key, _), end in zip(self.spans, ends, strict=True)
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What a member of a share group said of the records of its last poll, and was answered.
+
+    Attributes:
+        acts: What became of each, in order.
+        errors: Of each; None if the broker confirmed it.
+        asked_ns, told_ns: When, in nanoseconds since the run's start.
+    """
+
+    acts: Sequence[ShareAct]
+    errors: Sequence[str | None]
+    asked_ns: int
+    told_ns: int
+
+    @property
+    def error(self) -> str | None:
+        """The first error."""
+        return next((each for each in self.errors if each is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -440,6 +473,13 @@ class Member(Reader, Protocol):
 
     def abandon(self) -> None:
         """Vanish: the group learns of it by the session's timeout."""
+
+
+class Sharer(Member, Protocol):
+    """A consumer that belongs to a share group."""
+
+    def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:
+        """Say what becomes of the records of the last poll, and wait for the answer."""
 
 
 class Transactor(Protocol):

@@ -4,7 +4,7 @@ Small ops are buffered as rows. The columns of large ones are gathered as they a
 one Arrow batch at the next flush, so that a message costs no Python of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE
-from results.record.terms import AssignmentKind, Decision, F, Outcome, Phase
+from results.record.terms import AssignmentKind, Decision, F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
 from workloads.pacing import ArrivalCount
 from workloads.protocol import (
@@ -25,6 +25,7 @@ from workloads.protocol import (
     Reservation,
     Send,
     SendResult,
+    Settled,
     Txn,
     TxnResult,
 )
@@ -33,8 +34,9 @@ STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
     "assignments", "reservations", "arrivals",
 )  # fmt: skip
-TRANSACTIONS, COMMITS, TRANSFORMS = "transactions", "commits", "transforms"
-"""More streams: of a run with transactions, of one with members of groups, and of pipelines."""
+TRANSACTIONS, COMMITS, TRANSFORMS, SHARED = "transactions", "commits", "transforms", "shared"
+"""More streams: of a run with transactions, with members of groups, of pipelines, of share groups.
+"""
 _ROWS_UP_TO = 16
 """Ops with more sends or records than this are recorded as columns."""
 
@@ -211,14 +213,8 @@ class Recorder:
         """Record which value a transaction sends for each record that its process has read."""
         stream = self._streams[TRANSFORMS]
         results = np.concatenate([send.values for send in op.sends]).tolist()
-        start = 0
-        for (topic, partition), length in batch.spans:
-            place = (topic, self._topic_ids.get(topic), partition)
-            for at in range(start, start + length):
-                offset, value = int(batch.offsets[at]), batch.values[at]
-                known = None if value is None else int(value)
-                stream.append((op_id, *place, offset, known, results[at]))
-            start += length
+        for (place, offset, value), result in zip(self._each(batch), results, strict=True):
+            stream.append((op_id, *place, offset, value, result))
 
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
         """Record what came of a transaction: each of its sends has its outcome.
@@ -316,6 +312,45 @@ class Recorder:
                  self._topic_ids.get(topic), partition, each.offset, each.outcome.value,
                  each.error, each.committed_by)
             )  # fmt: skip
+
+    def delivered(
+        self, op_id: int, batch: Batch, *, process: int, asked_ns: int, at_ns: int
+    ) -> None:
+        """Record what a share group delivered to a member.
+
+        Args:
+            op_id: The poll.
+            batch: What it returned.
+            process: The member.
+            asked_ns: When the poll began.
+            at_ns: When it ended.
+        """
+        assert batch.delivery_counts is not None, "a share group tells them"
+        counts, times = _listed(batch.delivery_counts), (asked_ns, at_ns)
+        for at, (place, offset, value) in enumerate(self._each(batch)):
+            self._streams[SHARED].append(
+                (op_id, process, ShareAct.DELIVER.value, *times, *place, offset, value,
+                 counts[at], batch.acquired_after_ns, Outcome.OK.value, None)
+            )  # fmt: skip
+
+    def settled(self, op_id: int, batch: Batch, settled: Settled, *, process: int) -> None:
+        """Record what a member made of what a poll returned."""
+        times = (settled.asked_ns, settled.told_ns)
+        for (place, offset, value), act, error in zip(
+            self._each(batch), settled.acts, settled.errors, strict=True
+        ):
+            outcome = Outcome.INFO if error else Outcome.OK
+            self._streams[SHARED].append(
+                (op_id, process, act.value, *times, *place, offset, value, None, None,
+                 outcome.value, error)
+            )  # fmt: skip
+
+    def _each(self, batch: Batch) -> Iterator[tuple[tuple[str, str | None, int], int, int | None]]:
+        """Yield the place, the offset and the value of each record."""
+        keys = [key for key, length in batch.spans for _ in range(length)]
+        rows = zip(keys, batch.offsets.tolist(), _listed(batch.values), strict=True)
+        for (topic, partition), offset, value in rows:
+            yield (topic, self._topic_ids.get(topic), partition), offset, value
 
     def partitions_of(self, topics: Sequence[str]) -> dict[Key, None]:
         """Return all partitions of some topics, without positions."""

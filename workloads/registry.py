@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workloads import groups, keyed, log, pipeline, surge, txn
+from workloads import groups, keyed, log, pipeline, shares, surge, txn
 from workloads.protocol import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -10,6 +10,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "txn": txn.WORKLOAD,
     "groups": groups.WORKLOAD,
     "pipeline": pipeline.WORKLOAD,
+    "shares": shares.WORKLOAD,
     "surge": surge.WORKLOAD,
     "keyed": keyed.WORKLOAD,
 }

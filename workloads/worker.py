@@ -23,19 +23,22 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict
 
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
-from results.record.identities import group_of
+from results.record.identities import group_of, groups
 from results.record.loads import Load
 from results.record.plan import Plan
+from results.record.shares import has_shares
 from results.record.terms import Isolation, Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.kinds import LIBRDKAFKA, Kind, java
 from workloads.clients.producer import UnreachableError
+from workloads.clients.sharer import set_up_share_group
 from workloads.crew import Clients, Crew
 from workloads.member import GroupMember
 from workloads.pacing import Arrivals
 from workloads.protocol import LoneSender, Reader
-from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
+from workloads.recorder import COMMITS, SHARED, STREAMS, TRANSACTIONS, TRANSFORMS, Recorder
 from workloads.registry import WORKLOADS
+from workloads.sharer import ShareMember
 from workloads.txn import isolation_of
 
 FLUSH_S = 0.05
@@ -283,6 +286,7 @@ def _streams(plan: Plan) -> tuple[str, ...]:
         TRANSACTIONS: plan.transactional,
         COMMITS: plan.is_grouped,
         TRANSFORMS: plan.workload == "pipeline",
+        SHARED: has_shares(plan),
     }
     return (*STREAMS, *(name for name, has in more.items() if has))
 
@@ -293,6 +297,8 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     first = kind.sender(plan, bootstrap=bootstrap, worker=config.worker)
     for topic in config.topics:
         first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
+    for group in groups(plan) if has_shares(plan) else ():
+        set_up_share_group(plan, bootstrap=bootstrap, group=group)
     made = [first]
 
     def sender() -> LoneSender:
@@ -324,6 +330,9 @@ def _reader(kind: Kind, config: WorkerConfig, process: int, clock: RunClock) -> 
         return kind.reader(
             plan, bootstrap=config.bootstrap, client_id=client_id, isolation=isolation
         )
+    if has_shares(plan):
+        sharer = kind.sharer(plan, bootstrap=config.bootstrap, client_id=client_id, group=group)
+        return ShareMember(sharer, group=group, clock=clock)
     client = kind.member(
         plan, bootstrap=config.bootstrap, client_id=client_id, group=group, isolation=isolation
     )

@@ -15,6 +15,7 @@ PLANS: Mapping[str, tuple[str, ...]] = {
     "log": ("--time-limit", "40"),
     "txn": ("--workload", "txn", "--time-limit", "40"),
     "groups": ("--workload", "groups", "--time-limit", "40"),
+    "shares": ("--workload", "shares", "--time-limit", "40"),
     "hasty": ("--nemesis-interval", "2", "--time-limit", "40"),
     "leadership": ("--nemesis", "leadership,kill", "--time-limit", "60"),
     "quorum": ("--nemesis", "leadership,partition", "--time-limit", "60"),
@@ -114,5 +115,5 @@ def load_patches(folder: Path = FOLDER) -> list[Patch]:
 
 AREAS = (
     "replication", "leader epochs", "elections", "the quorum", "producers' state", "transactions",
-    "groups' commits", "log loading and closing", "crashes",
+    "groups' commits", "share groups", "log loading and closing", "crashes",
 )  # fmt: skip

@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from checkers.compaction import Found, Step, Steps, compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
-from checkers.groups import examine_places, reader_of
+from checkers.groups import GroupReader, examine_places, reader_of
 from checkers.layout import DamagedError, Place
 from checkers.spark.shipping import OF_FILES
 from results.record.paths import RunPaths
@@ -57,12 +57,12 @@ class Work:
 
 
 def examine_directly(
-    session: SparkSession, runs: Mapping[Path, RunFacts], at_once: int
+    context: SparkContext, runs: Mapping[Path, RunFacts], at_once: int
 ) -> Iterator[Piece]:
     """Yield the results of each group of the runs, in any order.
 
     Args:
-        session: Where the tasks run.
+        context: Where the tasks run.
         runs: Whose folders the tasks see.
         at_once: How many tasks run at a time.
     """
@@ -78,7 +78,7 @@ def examine_directly(
             Work(root=absolute, facts=facts, places=(place,), rows=count)
             for place, count in sorted(rows.items())
         ]
-    yield from _in_tasks(session, shared_out(works, _TASKS_A_CORE * at_once), _judge)
+    yield from _in_tasks(context, shared_out(works, _TASKS_A_CORE * at_once), _judge)
 
 
 def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
@@ -117,20 +117,22 @@ def _joined(works: Sequence[Work]) -> Work:
 
 
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
-    """Judge the groups of a task."""
+    """Judge the groups of a task; what a reader keeps of a run serves all its places."""
+    readers: dict[Path, GroupReader] = {}
     for work in works:
-        reader = reader_of(work.root, work.facts)
+        if work.root not in readers:
+            readers[work.root] = reader_of(work.root, work.facts)
         for place in work.places:
-            yield from examine_places(work.facts, reader, place)
+            yield from examine_places(work.facts, readers[work.root], place)
 
 
-def compact_directly(session: SparkSession, roots: Sequence[Path], at_once: int) -> None:
+def compact_directly(context: SparkContext, roots: Sequence[Path], at_once: int) -> None:
     """Work out the tables of runs that the tasks see, and may write."""
 
     def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
         longest = sorted(steps, key=lambda step: -step.bytes)
         count = min(len(steps), max(_TASKS_A_CORE * at_once, len(steps) // _STEPS_A_TASK))
-        return _in_tasks(session, [longest[first::count] for first in range(count)], _take)
+        return _in_tasks(context, [longest[first::count] for first in range(count)], _take)
 
     compact([root.absolute() for root in roots], do)
 
@@ -145,12 +147,12 @@ def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
         pa.default_memory_pool().release_unused()
 
 
-def load_directly(session: SparkSession, at_once: int) -> None:
+def load_directly(context: SparkContext, at_once: int) -> None:
     """Have a task on each core import this module, and with it what judges.
 
     Later tasks find their processes there: Spark keeps them (`spark.python.worker.reuse`).
     """
-    _in_tasks(session, range(at_once), lambda core: iter((core,)))
+    _in_tasks(context, range(at_once), lambda core: iter((core,)))
 
 
 class Sight(IntEnum):
@@ -161,11 +163,11 @@ class Sight(IntEnum):
     WRITES = 2
 
 
-def sight(session: SparkSession, roots: Sequence[Path]) -> Sight:
+def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
     """Return what all machines of a cluster can do with runs: they see them at the same path."""
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
-    count = _PROBES_A_CORE * session.sparkContext.defaultParallelism
-    return min(_in_tasks(session, range(count), lambda _: iter((_sight_here(plans),))))
+    count = _PROBES_A_CORE * context.defaultParallelism
+    return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
@@ -183,12 +185,12 @@ def _is_writable(folder: Path) -> bool:
     return os.access(folder if folder.exists() else folder.parent, os.W_OK)
 
 
-def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
+def spread_directly(context: SparkContext, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
     """Return what a piece of work gives for each share, in their order; a task does one."""
-    return _in_tasks(session, shares, lambda share: iter((do(share),)))
+    return _in_tasks(context, shares, lambda share: iter((do(share),)))
 
 
-def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
+def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
     """Return what tasks give, each for its own share of work.
 
     An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
@@ -196,13 +198,12 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     of dependencies through the JVM would cost as much again as the search for them.
 
     Args:
-        session: Where they run.
+        context: Where they run.
         tasks: The share of each.
         do: What a task does.
     """
     if not tasks:
         return []
-    context = session.sparkContext
     shares = context.parallelize(range(len(tasks)), len(tasks))
     if not (context.master or _HERE).startswith(_HERE):
         return [result for each in shares.map(lambda at: list(do(tasks[at]))).collect()

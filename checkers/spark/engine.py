@@ -8,14 +8,17 @@ tasks read the record's files themselves, on this machine or at the same path of
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from checkers.compaction import sweep
 from checkers.engine import EngineError, in_turn
 from checkers.examine import Piece
 from checkers.facts import RunFacts
@@ -36,7 +39,7 @@ from checkers.spark.session import (
     cores,
     failure,
     is_alive,
-    spark_session,
+    spark_context,
 )
 from checkers.spark.shuffled import examine_shuffled
 from checkers.statistics import STATISTICS
@@ -57,48 +60,70 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
     """Start Spark, and give the engine that uses it.
 
     Args:
-        master: As `spark_session` takes it.
+        master: As `spark_context` takes it.
         warm: Whether tasks of this machine have imported what they need.
 
     Raises:
         EngineError: Spark did not start, or a job of it failed.
     """
-    with spark_session(master) as session, TemporaryDirectory(prefix="logquake-") as scratch:
+    with (
+        _swept() as unfinished,
+        spark_context(master) as context,
+        TemporaryDirectory(prefix="logquake-") as scratch,
+    ):
         try:
-            engine = SparkEngine(session, Path(scratch))
+            engine = SparkEngine(context, Path(scratch), unfinished)
             if warm:
                 engine.warm()
             yield engine
         except (PySparkException, Py4JError) as failed:
             raise EngineError(failure(failed)) from failed
         except ConnectionError as failed:
-            if is_alive(session):
+            if is_alive(context):
                 raise
             raise EngineError(ENDED) from failed
 
 
+@contextmanager
+def _swept() -> Iterator[set[Path]]:
+    """Give a set for runs whose tables are being worked out, to be swept once no task is left."""
+    unfinished: set[Path] = set()
+    try:
+        yield unfinished
+    finally:
+        for root in unfinished:
+            sweep(root)
+
+
 class SparkEngine:
-    """An `Engine` on one Spark session.
+    """An `Engine` on one start of Spark.
 
     Args:
-        session: Where the tasks run.
+        context: Where the tasks run.
         scratch: For copies of runs that lie elsewhere.
+        unfinished: Takes the runs whose tables it works out, while it does.
     """
 
     name = "spark"
 
-    def __init__(self, session: SparkSession, scratch: Path) -> None:
-        self._session = session
+    def __init__(self, context: SparkContext, scratch: Path, unfinished: set[Path]) -> None:
+        self._context = context
         self._scratch = scratch
+        self._unfinished = unfinished
         self._homes: dict[Path, str] = {}
-        self._cores = cores(session.conf.get("spark.master", "") or "")
+        self._cores = cores(context.master or "")
         self.here = self._cores is not None
-        self._at_once = self._cores or session.sparkContext.defaultParallelism
+        self._at_once = self._cores or context.defaultParallelism
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        """For frames, which few runs need: it takes Java half a second."""
+        return SparkSession(self._context)
 
     def warm(self) -> None:
         """Start the tasks' processes of this machine; nothing on a cluster."""
         if self._cores is not None:
-            load_directly(self._session, self._cores)
+            load_directly(self._context, self._cores)
 
     def find(self, pattern: str) -> list[Path]:
         """Return copies of the runs that a URI means, ready to be judged.
@@ -139,7 +164,9 @@ class SparkEngine:
         by_tasks = [root for root in roots if self._by_tasks(root)]
         if by_tasks and self._sight(by_tasks) is not Sight.WRITES:
             here, by_tasks = list(roots), []
-        compact_directly(self._session, by_tasks, self._at_once)
+        self._unfinished.update(by_tasks)
+        compact_directly(self._context, by_tasks, self._at_once)
+        self._unfinished.clear()
         LocalEngine().compact(here)
         for root in here:
             if root in self._homes:
@@ -151,13 +178,13 @@ class SparkEngine:
 
     def _sight(self, roots: Iterable[Path]) -> Sight:
         """Return what the tasks can do with runs at the path that they have here."""
-        return Sight.WRITES if self.here else sight(self._session, list(roots))
+        return Sight.WRITES if self.here else sight(self._context, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
         """Do a piece of work for each share: in tasks, or here, where a cluster sees no files."""
         if self._cores is None:
             return in_turn(do, shares)
-        return spread_directly(self._session, do, shares)
+        return spread_directly(self._context, do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order.
@@ -172,10 +199,11 @@ class SparkEngine:
         }
         if seen and self._sight(seen) is Sight.BLIND:
             raise EngineError(f"{UNSEEN}: {', '.join(map(str, seen))}; {ELSEWHERE}")
-        yield from examine_directly(self._session, seen, self._at_once)
+        yield from examine_directly(self._context, seen, self._at_once)
         far = {
             self._homes.get(root) or f"file:{root.resolve()}": facts
             for root, facts in runs.items()
             if root not in seen
         }
-        yield from examine_shuffled(self._session, far)
+        if far:
+            yield from examine_shuffled(self._session, far)

@@ -1,4 +1,4 @@
-"""The one Spark session: quiet, on loopback unless a cluster is named, and gone without a trace.
+"""The one start of Spark: quiet, on loopback unless a cluster is named, and gone without a trace.
 
 The JVM writes to a file in a temporary folder rather than to the user's terminal; if it does not
 start, the end of that file is what the user is told. Nothing depends on HOME, and an ordinary user
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
@@ -23,7 +23,6 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
 from checkers.spark.classes import drop_classes, kept_classes
@@ -53,6 +52,7 @@ ENDED = (
     " memory?); nothing was judged, and the same command tries again"
 )
 _FAILURES = {
+    r"StoreError: ([^\n]*)": "{}",
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
     ),
@@ -78,7 +78,7 @@ appender.stderr.layout.pattern = %p %c: %m%n
 
 
 @contextmanager
-def spark_session(master: str | None) -> Iterator[SparkSession]:
+def spark_context(master: str | None) -> Iterator[SparkContext]:
     """Start Spark, and stop it at the end; its files lie in a temporary folder.
 
     Args:
@@ -100,14 +100,14 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
     ):
         before, root = list(sys.path), logging.getLogger()
         root.addFilter(_no_ctrl_c)
-        session = None
+        context = None
         try:
-            session = _started(chosen, Path(scratch), flags)
+            context = _started(chosen, Path(scratch), flags)
             if cores(chosen) is None:
-                _ship(session.sparkContext, chosen, Path(scratch))
-            yield session
+                _ship(context, chosen, Path(scratch))
+            yield context
         finally:
-            if session is not None and not _stop(session):
+            if context is not None and not _stop(context):
                 drop_classes(Path(scratch))
             sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
             root.removeFilter(_no_ctrl_c)
@@ -119,7 +119,7 @@ def _no_ctrl_c(record: logging.LogRecord) -> bool:
     return not (kind and issubclass(kind, KeyboardInterrupt))
 
 
-def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
+def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
     output = scratch / "spark.log"
     settings = SparkConf(loadDefaults=False).setAll(_settings(master, scratch, flags))
     if cores(master) is not None or _loopback(master):
@@ -142,7 +142,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkSession:
     # What it says of a Java that is gone would stand above our own sentence.
     context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
     context.setLogLevel("ERROR")
-    return SparkSession(context)
+    return context
 
 
 @contextmanager
@@ -301,17 +301,19 @@ def _loopback(master: str) -> bool:
     return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
 
 
-def is_alive(session: SparkSession) -> bool:
-    """Tell whether a session's Java runs."""
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - as in `_stop`
+def is_alive(context: SparkContext) -> bool:
+    """Tell whether the Java of a start of Spark runs."""
+    gateway = context._gateway  # noqa: SLF001 - as in `_stop`
     return gateway is not None and gateway.proc.poll() is None
 
 
-def _stop(session: SparkSession) -> bool:
-    """Stop a session; return whether its Java ended in order."""
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - stop() leaves the JVM
-    with suppress(Py4JError, OSError):  # Of a Java that is gone.
-        session.stop()
+def _stop(context: SparkContext) -> bool:
+    """Stop Spark; return whether its Java ended in order."""
+    gateway = context._gateway  # noqa: SLF001 - stop() leaves the JVM
+    try:
+        context.stop()
+    except (Py4JError, OSError):  # Java is gone; now what of it is in this process.
+        context.stop()
     return gateway is not None and _end(gateway)
 
 

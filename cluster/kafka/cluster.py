@@ -1,6 +1,6 @@
 """A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from cluster.kafka.lines import Lines
 from cluster.kafka.observer import Observer
 from cluster.kafka.programs import Programs
 from cluster.kafka.questions import Place
+from cluster.kafka.share_lags import share_lags
 from cluster.kafka.stacks import printed_stacks
 from cluster.kafka.stopping import Quorum, Voter
 from cluster.kafka.topics import make_topic, make_topics
@@ -386,6 +387,11 @@ class KafkaCluster:
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
         """Return whose transactions are open, a sentence each, as the partitions' leaders tell."""
         return self._admin.open_transactions(places)
+
+    def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
+        """Return how many records of each partition a share group is not done with, if known."""
+        brokers = {node: self.endpoints[node] for node in self.nodes}
+        return share_lags(brokers, self.answers, group, places)
 
     def _start_zookeeper(self, address: tuple[str, int]) -> None:
         self._processes.start(ZOOKEEPER_MACHINE)

@@ -13,6 +13,7 @@ from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
 from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from results.record.plan import Plan
+from results.record.shares import OF_BROKERS, STATE_COPIES, has_shares
 from results.record.terms import Mode
 from results.record.tuning import ABORT_INTERVAL
 
@@ -128,7 +129,8 @@ def _second_scale(plan: Plan) -> dict[str, str]:
         of_mode = _SECOND_SCALE_OF_ZOOKEEPER
     newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}
     newest = _SECOND_SCALE_SINCE_4 if plan.version_numbers >= (4,) else {}
-    return {**_SECOND_SCALE, **newer, **newest, **of_mode}
+    shares = OF_BROKERS if has_shares(plan) else {}
+    return {**_SECOND_SCALE, **newer, **newest, **shares, **of_mode}
 
 
 def _identity_in_zookeeper(
@@ -205,6 +207,6 @@ def _durability(plan: Plan) -> dict[str, str]:
         "transaction.state.log.min.isr": majority,
     }
     if plan.version_numbers >= (4,):
-        settings["share.coordinator.state.topic.replication.factor"] = replicas
+        settings[STATE_COPIES] = replicas
         settings["share.coordinator.state.topic.min.isr"] = majority
     return settings

@@ -105,7 +105,7 @@ def producers(places: Iterable[Place]) -> DescribeProducersRequest:
     return DescribeProducersRequest(
         topics=tuple(
             ProducersTopic(name=TopicName(topic), partition_indexes=tuple(map(i32, partitions)))
-            for topic, partitions in _by_topic(places).items()
+            for topic, partitions in by_topic(places).items()
         )
     )
 
@@ -149,7 +149,7 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
                 for partition in partitions
             ),
         )
-        for topic, partitions in _by_topic(starts).items()
+        for topic, partitions in by_topic(starts).items()
     )
     return FetchRequest(
         replica_id=ANY_REPLICA,
@@ -248,12 +248,13 @@ def _ends(places: Iterable[Place], who: BrokerId, isolation: i8) -> ListOffsetsR
                 for partition in partitions
             ),
         )
-        for topic, partitions in _by_topic(places).items()
+        for topic, partitions in by_topic(places).items()
     )
     return ListOffsetsRequest(replica_id=who, isolation_level=isolation, topics=topics)
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Return the partitions of each topic."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in places:
         grouped.setdefault(topic, []).append(partition)

@@ -1,6 +1,6 @@
 """What a system is, to those who play runs of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -124,6 +124,9 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
         """Return whose transactions are open, a sentence each, as the leaders tell."""
+
+    def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
+        """Return how many records of each partition a share group is not done with, if known."""
 
 
 class System(Protocol):

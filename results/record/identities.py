@@ -4,6 +4,7 @@ Clients use these names, and faults find by them who coordinates what.
 """
 
 from results.record.plan import Plan
+from results.record.shares import OF_ONE_GROUP, has_shares
 
 MEMBERS = 4
 """Of a group, so that a few partitions are left for each."""
@@ -18,11 +19,13 @@ def watches(thread: int, *, workers: int) -> bool:
 
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
     """Return the group of a thread's processes, None if it has none."""
-    pipeline = plan.workload == "pipeline"
-    if not plan.is_grouped or (thread // workers) % (MEMBERS if pipeline else 2):
+    grouped, alone = plan.is_grouped or has_shares(plan), plan.workload in OF_ONE_GROUP
+    if not grouped or (thread // workers) % (MEMBERS if alone else 2):
         return None
+    if has_shares(plan) and thread // workers // MEMBERS * workers + thread % workers >= MEMBERS:
+        return None  # Each member more is one that may lose what was never handed over.
     # A pipeline has one group, of each fourth thread: each input takes effect once.
-    number = 0 if pipeline else thread // workers // 2 * workers // MEMBERS
+    number = 0 if alone else thread // workers // 2 * workers // MEMBERS
     return f"{plan.prefix or ''}{plan.name}-{number}"
 
 

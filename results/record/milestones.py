@@ -10,7 +10,8 @@ with how they were before. `broker-ended` stands wherever that was found out, `s
 cluster did not recover or the run was stopped, `stopped-on-violation` where it was stopped for what
 was found meanwhile, `watcher-ended` where the process that looks for that ended by itself,
 `interrupted` where somebody ended it early by Ctrl-C, `worker-ended` where a process of clients had
-crashed, and `open-transactions` after `final-reads`.
+crashed, and `open-transactions` and `drained` (a share group was done with all) after
+`final-reads`.
 """
 
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from results.record.reading import read_lines
 
+DRAINED = "drained"
 ENDED = "broker-ended"
 INTERRUPTED = "interrupted"
 OPEN = "open-transactions"
@@ -47,8 +49,8 @@ class Milestone:
             `stopping-clients` has how many `workers` there were; `worker-ended` has which `worker`
             it was, the `signal` of its crash, and what it `said` last, line by line;
             `noted` has how many `lives` the servers had; `stopped` has for each node `clean` or
-            `killed`; `healed` and `recovered` have `failed` and a sentence if it did not come to
-            that; `audited` has what is not as it was before the run, each with how it changed.
+            `killed`; `healed`, `recovered` and `drained` have `failed` and a sentence if it did not
+            come to that; `audited` has what is not as it was before the run, each with how.
     """
 
     name: str

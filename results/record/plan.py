@@ -25,6 +25,7 @@ from results.record.plan_parts import (
 )
 from results.record.plan_words import refusal_of
 from results.record.reading import MAX_PLAN_BYTES, parse_toml, read_text
+from results.record.shares import OF_ONE_GROUP, shares_refusal
 from results.record.stopping import stop_refusal
 from results.record.systems import (
     FIRST_KRAFT,
@@ -107,8 +108,7 @@ class Plan(Part):
     load: Load = Load.LIGHT
     """Decides what is not set of how often, how much and by how many is sent."""
     rate: float = Field(default=500, ge=0)
-    """Operations a second offered, all processes together; 0: as fast as they can. With txn, 100 by
-    default."""
+    """Operations a second, of all processes; 0: as fast as they can. With txn, 100 by default."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Logical processes."""
     workers: int = Field(default=2, ge=1, le=64)
@@ -248,7 +248,7 @@ class Plan(Part):
 
     def _workload_refusal(self) -> str | None:
         """Return why these clients cannot do what the workload asks for, None if they can."""
-        members = {"groups": self.workers + 1, "pipeline": 2 * self.workers}
+        members = {"groups": self.workers + 1} | dict.fromkeys(OF_ONE_GROUP, 2 * self.workers)
         if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
@@ -261,7 +261,8 @@ class Plan(Part):
                 "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
                 " replaced could still commit positions (KIP-447)"
             )
-        if refusal := keys_refusal(self) or (self.is_grouped and protocol_refusal(self)):
+        of_groups = self.is_grouped and protocol_refusal(self)
+        if refusal := keys_refusal(self) or shares_refusal(self) or of_groups:
             return refusal
         scripted, simulated = self.scenario is not None, self.is_simulated
         if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):

@@ -40,6 +40,14 @@ _TRANSFORMS: Columns = [
     ("op_id", pa.int64()), *_PARTITION, ("offset", pa.int64()), ("value", pa.int64()),
     ("result", pa.int64()),
 ]  # fmt: skip
+_SHARED: Columns = [
+    # What befell records in a share group: deliveries, and what members made of them. A delivered
+    # record was acquired after `acquired_after_ns`, for all that its client knows.
+    ("op_id", pa.int64()), ("process", pa.int64()), ("act", pa.string()),
+    ("asked_ns", pa.int64()), ("told_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
+    ("value", pa.int64()), ("delivery_count", pa.int32()), ("acquired_after_ns", pa.int64()),
+    ("outcome", pa.string()), ("error", pa.string()),
+]  # fmt: skip
 _TRANSACTIONS: Columns = [
     ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
@@ -133,7 +141,7 @@ _WHOLE: dict[str, Columns] = {
     "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
-    "transforms": _TRANSFORMS,
+    "transforms": _TRANSFORMS, "shared": _SHARED,
 }  # fmt: skip
 """Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
 written again at each step of their lives, keeps the last row of each `fault_id`)."""

@@ -20,6 +20,7 @@ class F(StrEnum):
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
     SEEK = "seek"
+    ACKNOWLEDGE = "acknowledge"
     CRASH = "crash"
 
 
@@ -46,6 +47,16 @@ class GroupAct(StrEnum):
 
     COMMIT = "commit"
     FETCH = "fetch"
+
+
+class ShareAct(StrEnum):
+    """What befell a record in a share group: it was delivered, and what its member made of it."""
+
+    DELIVER = "deliver"
+    ACCEPT = "accept"
+    RELEASE = "release"
+    """It is to be delivered again."""
+    REJECT = "reject"
 
 
 class Decision(StrEnum):

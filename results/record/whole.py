@@ -1,5 +1,6 @@
 """A file that is written piece by piece and appears as a whole, or not at all."""
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, temporary = tempfile.mkstemp(prefix=_draft(target), dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -30,3 +31,12 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
             Path(temporary).unlink(missing_ok=True)
     except OSError as refused:
         raise store_error(target, refused) from refused
+
+
+def drafts(target: Path) -> str:
+    """Return the pattern of what a process leaves beside a target if it is killed meanwhile."""
+    return f"{glob.escape(_draft(target))}*"
+
+
+def _draft(target: Path) -> str:
+    return f".{target.name}."

@@ -29,6 +29,7 @@ MOMENTS = {
     "disks": (CALM, "power-loss", "unclean-election"),
     "contents": (CALM, "kill", "isolate"),
     "pipeline": (CALM, "kill", "isolate"),
+    "shares": (CALM, "kill", "isolate"),
     "keyed": (QUIET,),  # Of what was sent earlier its cleaners have left next to nothing.
 }
 """Of each base: the kinds of its faults."""

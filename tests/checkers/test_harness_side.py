@@ -3,7 +3,18 @@ import json
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, sentences, whole_run
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    reasons,
+    sentences,
+    whole_run,
+)
 
 
 def op(number: int, begin: int | None, end: int | None, **changes: object) -> Row:
@@ -93,6 +104,18 @@ def test_enough_traffic_is_counted_in_messages_and_in_polls_that_returned_some()
     assert few == ["99 ok sends in the main phase; at least 100 are needed for a verdict"]
     empty = sentences(traffic.CHECKER, whole_run(ops=busy(100, 0) + busy(0, 100, messages=0)))
     assert empty == ["0 ok polls in the main phase; at least 100 are needed for a verdict"]
+
+
+def test_a_share_group_that_gave_its_members_nothing_is_not_enough() -> None:
+    shares = facts(plan={"workload": "shares"})
+    nothing = "0 ok acknowledgements in the main phase; at least 1 are needed for a verdict"
+    final = op(901, 1 * S, 2 * S, f="acknowledge", phase="final")
+    failed = op(902, 1 * S, None, f="acknowledge")
+    few = whole_run(shares, ops=[*busy(100, 100), final, failed])
+    assert sentences(traffic.CHECKER, few) == [nothing]
+    assert reasons(traffic.CHECKER, few) == ["1 of the 1 operations that began failed"]
+    one = op(900, 1 * S, 2 * S, f="acknowledge", messages=0)
+    assert sentences(traffic.CHECKER, whole_run(shares, ops=[*busy(100, 100), one])) == []
 
 
 def test_traffic_is_needed_before_during_and_after_the_faults() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkers.ingest import completed
 from checkers.run import judge_runs
-from checkers.spark.session import spark_session
+from checkers.spark.session import spark_context
 from checkers.statistics import STATISTICS
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
@@ -230,8 +230,8 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_36_sparks_ports_on_loopback_answer_its_own_session_only() -> None:
-    with spark_session("local[2]") as session:
-        settings = dict(session.sparkContext.getConf().getAll())
+    with spark_context("local[2]") as context:
+        settings = dict(context.getConf().getAll())
     assert settings.get("spark.authenticate") == "true"
     assert settings.get("spark.driver.bindAddress") == "127.0.0.1"
     assert settings.get("spark.authenticate.secret") is None  # Spark's own, which no `ps` shows.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.spark.classes import drop_classes, kept_classes
-from checkers.spark.session import spark_session
+from checkers.spark.session import spark_context
 from cluster.kept_classes import OLD_S, is_whole, keep, noted_of
 
 
@@ -138,9 +138,9 @@ def test_files_that_nobody_used_for_long_go_when_another_is_made(cache: Path) ->
 def test_a_real_session_starts_with_what_another_one_left(cache: Path) -> None:
     said = []
     for _ in range(2):
-        with spark_session("local[1]") as session:
-            assert session.sparkContext.parallelize([1, 2], 1).sum() == 3
-            jvm = session.sparkContext._jvm
+        with spark_context("local[1]") as context:
+            assert context.parallelize([1, 2], 1).sum() == 3
+            jvm = context._jvm
             assert jvm is not None
             pid = int(jvm.java.lang.ProcessHandle.current().pid())
             maps = Path(f"/proc/{pid}/maps").read_text()

@@ -125,10 +125,13 @@ def test_a_worker_without_a_process_is_not_missed(
         ("txn", "main", {f"transactions.worker-{at}.arrows" for at in (0, 1)}),
         ("txn", "ready", set()),
         ("log", "main", set()),
+        ("shares", "main", {f"shared.worker-{at}.arrows" for at in (0, 1)}),
+        ("log", "drained", set()),
+        ("shares", "drained", {f"{table}.drain.arrows" for table in (*STREAMS, "shared")}),
         ("groups", "main", {f"commits.worker-{at}.arrows" for at in (0, 1)}),
     ],
 )
-def test_every_worker_has_a_stream_of_transactions_or_commits_where_there_are_any(
+def test_who_writes_a_stream_of_its_own_has_it(
     tmp_path: Path, workload: str, reached: str, missed: set[str]
 ) -> None:
     paths = RunPaths(tmp_path / "name" / "run")

@@ -123,6 +123,12 @@ def test_the_jvm_ends_with_whoever_started_it() -> None:
     wait_until(lambda: not psutil.pid_exists(jvm), timeout_s=30, what="the end of the JVM")
 
 
+def test_what_older_clients_lack_is_not_compiled_with_them() -> None:
+    old, new = ({each.name for each in _sources(version)} for version in ("4.1.1", "4.2.0"))
+    assert new - old == {"Sharing.java"}
+    assert "Bridge.java" in old
+
+
 @pytest.mark.everything
 @pytest.mark.kafka
 def test_eclipses_compiler_makes_the_same_program(
@@ -135,5 +141,5 @@ def test_eclipses_compiler_makes_the_same_program(
         compiler = _compiler(java, print)
     assert compiler[1] == "-jar"
     monkeypatch.setattr("harness.java_client._compiler", lambda *_: compiler)
-    _compile(java, jars, _sources(), folder=tmp_path / "classes", say=print)
+    _compile(java, jars, _sources("3.9.1"), folder=tmp_path / "classes", say=print)
     assert (tmp_path / "classes" / "Bridge.class").is_file()

@@ -3,6 +3,7 @@ from confluent_kafka import KafkaException
 
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Isolation
+from workloads.clients.java.settings import refuse_java_settings
 from workloads.clients.settings import (
     OWNED,
     check_client_settings,
@@ -10,6 +11,7 @@ from workloads.clients.settings import (
     is_incremental,
     member_settings,
     producer_settings,
+    share_settings,
     transactional_settings,
 )
 from workloads.final_reads import final_reader
@@ -32,6 +34,8 @@ from workloads.final_reads import final_reader
         Plan(workload="groups", group_protocol="consumer"),
         Plan(workload="groups", client={"group.protocol": "consumer"}),
         Plan(workload="groups", client={"group.remote.assignor": "range"}),
+        Plan(workload="shares", client={"fetch.min.bytes": "1"}),
+        Plan(client={"socket.timeout.ms": "20000"}),
     ],
 )
 def test_plans_that_librdkafka_takes(plan: Plan) -> None:
@@ -54,6 +58,31 @@ def test_a_setting_that_cannot_be_is_named_in_one_sentence(
         check_client_settings(plan_from({"client": client}))
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "who"),
+    [
+        ("socket.timeout.ms", "60000", "the record, which tells when a share group's records"),
+        ("fetch.wait.max.ms", "9000", "the record, "),
+        ("request.timeout.ms", "60000", "the record, "),
+        ("share.acknowledgement.mode", "implicit", "the workload"),
+    ],
+)
+def test_what_the_record_of_a_share_group_relies_on_cannot_be_set(
+    key: str, value: str, who: str
+) -> None:
+    told = plan_from({"workload": "shares", "client": {key: value}})
+    for refuse in (check_client_settings, refuse_java_settings):
+        with pytest.raises(PlanError, match=f"client.{key} cannot be set: {who}.* decides it"):
+            refuse(told)
+    with pytest.raises(PlanError, match=r"client\.fetch\.max\.wait\.ms cannot be set"):
+        refuse_java_settings(told.model_copy(update={"client": {"fetch.max.wait.ms": "9000"}}))
+
+
+def test_a_share_consumer_takes_nothing_that_a_flipped_bit_changed() -> None:
+    settings = share_settings(Plan(workload="shares"), bootstrap="b", client_id="c", group="g")
+    assert settings["check.crcs"] is True
 
 
 def test_settings_that_do_not_go_together_are_told_as_such() -> None:

@@ -13,8 +13,9 @@ from workloads.log import LogGenerator
 from workloads.protocol import Generator, Key, Observed, Op, Poll, Send, Txn
 from workloads.registry import WORKLOADS
 
-GENERATORS = {name: each.generator for name, each in WORKLOADS.items()}
-ALONE = sorted({*WORKLOADS} - {"groups", "txn", "pipeline"})
+GENERATORS = {name: each.generator for name, each in WORKLOADS.items() if name != "shares"}
+"""Of those that have such a load."""
+ALONE = sorted({*GENERATORS} - {"groups", "txn", "pipeline"})
 """Workloads whose processes all send and read by themselves."""
 
 

@@ -32,6 +32,7 @@ from workloads.clients.java.frames import (
     sending,
     text,
     told_batch,
+    told_counts,
     told_report,
     unframed,
 )
@@ -251,3 +252,11 @@ def test_a_jvm_that_ends_is_told_to_whoever_asks() -> None:
     with pytest.raises(BridgeError, match="ended by itself"):
         bridge.check(Role.PRODUCER, {}, {})
     bridge.close()
+
+
+def test_what_a_share_group_delivered_tells_how_often_behind_its_records() -> None:
+    body = batch_body([16, 17], epochs=[4, 4], strange=0)
+    counts = struct.pack(">ii", 1, 25)
+    assert told_counts(body + counts, 2).tolist() == [1, 25]
+    assert told_batch(body + counts).offsets.tolist() == told_batch(body).offsets.tolist()
+    assert told_counts(body, 0).tolist() == []

@@ -9,12 +9,15 @@ from workloads.clients.java.bridge import Bridge
 from workloads.clients.java.consumer import JavaConsumer
 from workloads.clients.java.member import JavaMember
 from workloads.clients.java.producer import JavaProducer
+from workloads.clients.java.sharer import JavaSharer
 from workloads.clients.java.transactions import JavaTransactor
 from workloads.clients.member import GroupConsumer
 from workloads.clients.producer import SharedProducer
+from workloads.clients.sharer import ShareConsumer
 from workloads.clients.transactions import TransactionalProducer
 from workloads.member import GroupClient
 from workloads.protocol import LoneSender, Reader, Transactor
+from workloads.sharer import ShareClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +29,14 @@ class Kind:
         reader: Of a process that is assigned by hand.
         member: Of a process that belongs to a group.
         transactor: Of a thread.
+        sharer: Of a process that belongs to a share group.
     """
 
     sender: Callable[..., LoneSender]
     reader: Callable[..., Reader]
     member: Callable[..., GroupClient]
     transactor: Callable[..., Transactor]
+    sharer: Callable[..., ShareClient]
 
 
 LIBRDKAFKA = Kind(
@@ -39,6 +44,7 @@ LIBRDKAFKA = Kind(
     reader=ProcessConsumer,
     member=GroupConsumer,
     transactor=TransactionalProducer,
+    sharer=ShareConsumer,
 )
 
 
@@ -54,4 +60,5 @@ def java(argv: Sequence[str]) -> Kind:
         reader=partial(JavaConsumer, bridge),
         member=partial(JavaMember, bridge),
         transactor=partial(JavaTransactor, bridge),
+        sharer=partial(JavaSharer, bridge),
     )

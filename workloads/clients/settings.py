@@ -6,6 +6,7 @@ Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFI
 import logging
 from collections.abc import Mapping, Sequence
 
+import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer, libversion
 
 from results.record.attached_file import security_of_clients
@@ -13,6 +14,7 @@ from results.record.group_ways import CONSUMER, PROTOCOL
 from results.record.identities import groups, transactional_id
 from results.record.own import own_file, own_settings
 from results.record.plan import Plan, PlanError
+from results.record.shares import has_shares
 from results.record.terms import Isolation
 from workloads.ways import HEARTBEAT, SESSION, STRATEGY, way_of
 
@@ -44,10 +46,16 @@ OWNED: Mapping[str, str] = {
     "group.id": "the workload",
 }
 """Settings that a user may not override, and who decides them: the record would not be true."""
+_OWNED_BY_SHARES = dict.fromkeys(
+    ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
+    "the record, which tells when a share group's records were acquired at the earliest,",
+) | {"share.acknowledgement.mode": "the workload"}
+"""Beside them, with members of a share group; librdkafka's names and Java's."""
 
 _SOCKET_TIMEOUT_MS = 10_000
 """So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
 _LEAST_PATIENCE_MS = 100
+_MAKES_TOPICS = "allow.auto.create.topics"
 _CONNECTION: Settings = {
     "socket.timeout.ms": _SOCKET_TIMEOUT_MS,
     "socket.keepalive.enable": True,
@@ -55,7 +63,7 @@ _CONNECTION: Settings = {
     "reconnect.backoff.max.ms": 1000,
     # A paused leader does not answer, and so cannot say that it leads no more: ask the others.
     "topic.metadata.refresh.interval.ms": 2000,
-    "allow.auto.create.topics": False,
+    _MAKES_TOPICS: False,
 }
 _FETCH: Settings = {
     # A fetch is answered when this much has come or 100 ms are over: ten requests a second from
@@ -79,6 +87,11 @@ _CLASSIC_SESSION: Settings = {
     SESSION: 6000,
     HEARTBEAT: 1000,
 }
+
+
+def owned(plan: Plan) -> Mapping[str, str]:
+    """Return the settings that a user of the plan may not override, and who decides each."""
+    return {**OWNED, **(_OWNED_BY_SHARES if has_shares(plan) else {})}
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
@@ -163,6 +176,40 @@ def member_settings(
     return _tuned(settings, plan)
 
 
+def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+    """Return the settings of a consumer that belongs to a share group."""
+    # The preview refuses to be told that topics are not to be made.
+    connection = {name: each for name, each in _CONNECTION.items() if name != _MAKES_TOPICS}
+    settings: Settings = {
+        **connection,
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+        "check.crcs": True,
+        # Few, so that many acknowledgements are under way around each fault.
+        "max.poll.records": 100,
+        "max.poll.interval.ms": 30_000,
+        "log_level": 3,  # Each one warns that it is a preview.
+    }
+    return _tuned(settings, plan)
+
+
+def admin_settings(plan: Plan, *, bootstrap: str) -> Settings:
+    """Return the settings of a client that gives orders."""
+    return {
+        **_CONNECTION,
+        "bootstrap.servers": bootstrap,
+        **security_of_clients(plan),
+        **_own(plan),
+    }
+
+
+def for_librdkafka(plan: Plan) -> Plan:
+    """Return the plan without the names that it tells Kafka's Java clients."""
+    return plan.model_copy(update={"client": {}}) if plan.wants_java else plan
+
+
 def is_incremental(settings: Mapping[str, object]) -> bool:
     """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
     return "cooperative" in str(settings.get(STRATEGY, "")) or settings.get(PROTOCOL) == CONSUMER
@@ -220,14 +267,15 @@ def check_client_settings(plan: Plan) -> None:
             f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; mend them"
         )
     for key, value in plan.client.items():
-        if key in OWNED:
-            raise PlanError(f"the plan's client.{key} cannot be set: {OWNED[key]} decides it")
+        if key in owned(plan):
+            raise PlanError(f"the plan's client.{key} cannot be set: {owned(plan)[key]} decides it")
         refusal = _refusal(bare.model_copy(update={"client": {key: value}}))
         if refusal is not None:
             raise PlanError(f"the plan's client.{key} cannot be {value!r}: {refusal}")
     own = _own(plan)
-    for key in own.keys() & OWNED.keys():
-        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {OWNED[key]} decides")
+    for key in own.keys() & owned(plan).keys():
+        who = owned(plan)[key]
+        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {who} decides")
     refusal = _refusal(plan)
     if refusal is not None and own:  # librdkafka's sentence may hold a value, so it is not shown.
         names = ", ".join(sorted(own))
@@ -244,7 +292,11 @@ def _refusal(plan: Plan) -> str | None:
     if plan.transactional:
         sender = transactional_settings(plan, bootstrap="", thread=0)
     readers = [consumer_settings(plan, bootstrap="", client_id="check"), *_members(plan)]
-    for settings, kind in ((sender, Producer), *((each, Consumer) for each in readers)):
+    kinds = [(sender, Producer), *((each, Consumer) for each in readers)]
+    if has_shares(plan):
+        sharer = share_settings(plan, bootstrap="", client_id="check", group="check")
+        kinds.append((sharer, confluent_kafka.ShareConsumer))
+    for settings, kind in kinds:
         del settings["bootstrap.servers"]
         try:
             kind({**settings, "logger": silent})
@@ -257,6 +309,8 @@ def _refusal(plan: Plan) -> str | None:
 
 def _members(plan: Plan) -> Sequence[Settings]:
     """Return the settings of a member of each kind of group."""
+    if not plan.is_grouped:
+        return []
     told = _of_the_user(plan)
     groups_by_way = {way_of(group, plan, told): group for group in groups(plan)}
     return [

@@ -1,6 +1,6 @@
 """The brokers of an attached cluster: asked by the protocol, hit by the user's commands."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cluster.kafka.admin import Admin
@@ -224,6 +224,10 @@ class AttachedCluster:
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
         """Return whose transactions are open, a sentence each, as the leaders tell."""
         return self._admin.open_transactions(places)
+
+    def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:  # noqa: ARG002 - the protocol's
+        """Return nothing: share groups are refused here."""
+        return {}
 
     def _refuse_others(self, names: Iterable[str]) -> None:
         """Refuse to touch what is not of the run's own.

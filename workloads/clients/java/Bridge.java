@@ -62,7 +62,7 @@ final class Bridge {
             body.get();
             body.get();
             rest.put(kind).put(body).flip();
-            Seat seat = role == 0 ? new Producing(id, this) : new Consuming(id, this);
+            Seat seat = seat(role, id);
             seats.put(id, seat);
             seat.requests.add(rest);
             start(seat, "seat-" + id);
@@ -73,6 +73,24 @@ final class Bridge {
         seat.requests.add(body);
         if (kind == Frame.CLOSE && seat instanceof Producing) {
             start(((Producing) seat)::cut, "end-" + id); // Its thread may wait for a broker.
+        }
+    }
+
+    private Seat seat(byte role, int id) {
+        switch (role) {
+            case 0: return new Producing(id, this);
+            case 1: return new Consuming(id, this);
+            default: return sharing(id);
+        }
+    }
+
+    /** What older clients lack is not compiled with them. */
+    private Seat sharing(int id) {
+        try {
+            return (Seat) Class.forName("Sharing")
+                .getDeclaredConstructor(int.class, Bridge.class).newInstance(id, this);
+        } catch (ReflectiveOperationException older) {
+            throw new IllegalStateException(older);
         }
     }
 

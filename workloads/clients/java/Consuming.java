@@ -168,10 +168,10 @@ final class Consuming extends Seat implements ConsumerRebalanceListener {
         if (!rest.hasNext()) rest = consumer.poll(timeout).iterator();
         List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
         while (records.size() < limit && rest.hasNext()) records.add(rest.next());
-        return batch(records);
+        return batch(id, records);
     }
 
-    private Frame batch(List<ConsumerRecord<byte[], byte[]>> records) {
+    static Frame batch(int id, List<ConsumerRecord<byte[], byte[]>> records) {
         Frame batch = new Frame(id, Frame.BATCH).integer(records.size());
         spans(batch, records);
         records.forEach(each -> batch.number(each.offset()));

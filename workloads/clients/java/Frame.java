@@ -14,7 +14,7 @@ final class Frame extends ByteArrayOutputStream {
     static final byte OPEN = 1, CHECK = 2, CLOSE = 3, SEND = 4, REACH = 5, ASSIGN = 6, POLL = 7;
     static final byte SUBSCRIBE = 8, SEEK = 9, RESUME = 10, COMMITTED = 11, COMMIT = 12;
     static final byte INIT = 13, BEGIN = 14, OFFSETS = 15, COMMIT_TXN = 16, ABORT_TXN = 17;
-    static final byte KNOWN = 18;
+    static final byte KNOWN = 18, ACKNOWLEDGE = 19;
     // What it is told.
     static final byte DONE = 1, FAILED = 2, BATCH = 3, ANSWERS = 4, SENT = 5;
     static final byte GIVEN = 6, TAKEN = 7, ENDED = 8;

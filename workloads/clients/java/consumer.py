@@ -24,7 +24,7 @@ from workloads.clients.java.frames import (
 from workloads.clients.java.settings import consumer_settings, group_id
 from workloads.protocol import Batch, Column, Key
 
-_NOTHING = Polled(
+NOTHING = Polled(
     spans=[],
     offsets=np.empty(0, np.int64),
     leader_epochs=np.empty(0, np.int32),
@@ -33,6 +33,7 @@ _NOTHING = Polled(
     keys=[],
     marks=[],
 )
+"""What a poll returned that failed."""
 
 
 class JavaConsumer:
@@ -116,7 +117,7 @@ def polled(
     try:
         told = seat.ask(Ask.POLL, body, on_event=on_event)
     except AskedError as refused:
-        return batch_of(_NOTHING, error=str(refused), isolation=isolation, headers=headers)
+        return batch_of(NOTHING, error=str(refused), isolation=isolation, headers=headers)
     return batch_of(told_batch(told.body), isolation=isolation, headers=headers, keys=keys)
 
 

@@ -54,6 +54,7 @@ class Ask(IntEnum):
     COMMIT_TXN = 16
     ABORT_TXN = 17
     KNOWN = 18
+    ACKNOWLEDGE = 19
 
 
 class Tell(IntEnum):
@@ -76,6 +77,7 @@ class Role(IntEnum):
 
     PRODUCER = 0
     CONSUMER = 1
+    SHARER = 2
 
 
 class Ending(IntEnum):
@@ -360,6 +362,11 @@ def told_batch(body: bytes) -> Polled:
         keys=keys,
         marks=marks,
     )
+
+
+def told_counts(body: bytes, count: int) -> npt.NDArray[np.int32]:
+    """Return how often each record of a share group was delivered: the end of such a batch."""
+    return np.frombuffer(body, ">i4", count, len(body) - 4 * count).astype(np.int32)
 
 
 assert UNKNOWN_MS == -1, "as Consuming.java writes it"

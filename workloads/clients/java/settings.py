@@ -12,7 +12,7 @@ from results.record.group_ways import CONSUMER
 from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
-from workloads.clients.settings import COMPRESSIONS, OWNED, batching
+from workloads.clients.settings import COMPRESSIONS, batching, owned
 from workloads.log import POLL_LIMIT
 from workloads.pipeline import MOST_READ
 from workloads.ways import way_of
@@ -174,6 +174,22 @@ def member_settings(
     return Settings(settings, plan.client)
 
 
+def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+    """Return the settings of a consumer that belongs to a share group."""
+    settings = {
+        **_CONNECTION,
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+        # Few, as for librdkafka.
+        "max.poll.records": "100",
+        "max.poll.interval.ms": "30000",
+        "request.timeout.ms": str(_REQUEST_MS),
+    }
+    return Settings(settings, plan.client)
+
+
 def refuse_java_settings(plan: Plan) -> None:
     """Refuse what these clients cannot be told, as far as that can be said without them.
 
@@ -190,10 +206,10 @@ def refuse_java_settings(plan: Plan) -> None:
             f"{plan.named.path} has settings of security of librdkafka, which Kafka's Java client"
             " does not know: leave --client-kind out"
         )
-    owned = {**OWNED, **OWNED_TOO}
+    decides = {**owned(plan), **OWNED_TOO}
     for key in plan.client:
-        if key in owned:
-            raise PlanError(f"the plan's client.{key} cannot be set: {owned[key]} decides it")
+        if key in decides:
+            raise PlanError(f"the plan's client.{key} cannot be set: {decides[key]} decides it")
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:

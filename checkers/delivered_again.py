@@ -1,0 +1,131 @@
+"""delivered-again: a share group delivered a record again after it was accepted.
+
+Definition: a member accepted or rejected a record, and the broker confirmed that; a member was then
+delivered the same record (offset and value), and had certainly acquired it after the confirmation.
+
+Why it proves something: a record that is accepted, or rejected, is in its last state, and the share
+coordinator has that in its log before the broker confirms it (KIP-932). The next leader of the
+partition reads it from there. While a member holds a record, the broker refuses acknowledgements of
+others; one that comes after its lock has run out is refused.
+
+What would not prove it: an acknowledgement without an answer, or with an error; a release. A record
+that was acquired before the confirmation: its lock has run out, another member accepted it, and a
+poll of the first member returns it from its buffer. The client prefetches, so the acquisition time
+is unknown. Two lower bounds are recorded: the member's join, and its last empty poll less the
+longest request (`workloads.sharer`); the later one is `acquired_after_ns`. So the check cannot see
+what is delivered again to a member that joined before the confirmation and had no such poll after
+it.
+
+A replaced leader that has not learned of it delivers without asking the share coordinator. So every
+broker must have learned of the leader epoch of the confirmation, or a later one, before. Where an
+unclean election, or disks that lost it on every replica, may have cost the group's state, it is
+allowed.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import NEVER_NS
+from checkers.columns import ints, texts
+from checkers.deliveries import (
+    TABLES,
+    applies,
+    confirmed,
+    delivered,
+    in_force_ns,
+    labels_of,
+    rows_in,
+)
+from checkers.excuses import TAKES_RECORDS
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
+from checkers.group import Group
+from checkers.group_reasons import served_by
+from checkers.protocol import Chapter, Checker, Findings, Promise, Waits
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "delivered-again"
+
+
+def _check(group: Group) -> Findings:
+    done, given = confirmed(group), delivered(group)
+    at, since_ns = rows_in(given, done), in_force_ns(group, done)
+    bound_ns = np.append(since_ns, NEVER_NS)[at]
+    again = np.flatnonzero(ints(given, "acquired_after_ns") > bound_ns)
+    found = findings(
+        # Those after which nothing was acquired could not have failed.
+        int((since_ns < ints(given, "acquired_after_ns").max(initial=0)).sum()),
+        again.tolist(),
+        lambda row: _describe(group, done.slice(int(at[row]), 1), given.slice(int(row), 1)),
+        lambda _: labels_of(group),
+    )
+    return could_not_show(
+        found,
+        "nothing was certainly acquired after every broker knew a leader that had confirmed an"
+        " acceptance, so a record that is delivered again could not show",
+    )
+
+
+def _describe(group: Group, done: pa.Table, given: pa.Table) -> Anomaly:
+    """Describe a delivery, by its row and that of the confirmation before."""
+
+    def number(table: pa.Table, name: str) -> int:
+        return int(ints(table, name)[0])
+
+    offset, told_ns = number(given, "offset"), number(done, "told_ns")
+    member, other = number(done, "process"), number(given, "process")
+    since_ns, given_ns = number(given, "acquired_after_ns"), number(given, "told_ns")
+    act = texts(done, "act")[0]
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"process {member} was confirmed at {seconds(told_ns)} that it"
+        f" {act}ed offset {offset} of {group.place}; process"
+        f" {other}, which acquired it after {seconds(since_ns)}, was delivered it again at"
+        f" {seconds(given_ns)} (delivery {number(given, 'delivery_count')})",
+        evidence={
+            "value": number(given, "value"),
+            "act": act,
+            "op_ids": [number(done, "op_id"), number(given, "op_id")],
+            "processes": [member, other],
+            "asked_ns": number(done, "asked_ns"),
+            "confirmed_ns": told_ns,
+            "acquired_after_ns": since_ns,
+            "delivered_ns": given_ns,
+        },
+        offset=offset,
+    )
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    confirmed_ns, given_ns = number_in(found, "confirmed_ns"), number_in(found, "delivered_ns")
+    first = served_by(group, (number_in(found, "asked_ns"), confirmed_ns))
+    then = served_by(group, (number_in(found, "acquired_after_ns"), given_ns))
+    return (
+        f"{f'{first},' if first else 'a broker'} confirmed it, and {then or 'a broker'} gave the"
+        " record out again;"
+        " the record does not have what the share coordinator kept"
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="accepted record was delivered again",
+        many="accepted records were delivered again",
+        means="A broker confirmed that the record was done with, and its share group gave it out.",
+        promise="A share group does not deliver again what it confirmed as accepted or rejected.",
+    ),
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=TABLES,
+    check=_check,
+    applies=applies,
+    promise=Promise.GROUPS,
+    compares="records that were confirmed as accepted or rejected",
+    chapter=Chapter.GROUPS,
+    looks_for="a record that a share group delivered to a member that acquired it after it was"
+    " confirmed as accepted or rejected",
+    waits=Waits.STOPPED,
+    excuses=TAKES_RECORDS,
+)

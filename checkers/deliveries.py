@@ -1,0 +1,125 @@
+"""What a share group delivered of a partition, and what its members made of it (KIP-932)."""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import NEVER_NS
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    equal,
+    ints,
+    order_of,
+    present,
+    runs_of,
+    select,
+    take,
+)
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.protocol import Labels, Premise
+from checkers.reigns import LATE_NS
+from checkers.state_losses import losses
+from results.record import shares
+from results.record.shares import STATE_COPIES
+from results.record.terms import Outcome, ShareAct, Source
+
+TABLES = ("shared", "leadership", "replica_states", "replica_records")
+"""What both checks of it look at."""
+_COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
+_HOLDING = frozenset({"pause", "slow-disk", "disk-full", "read-only"})
+"""Faults that keep a broker from what it has learned of."""
+_FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
+
+
+def delivered(group: Group) -> pa.Table:
+    """Return the deliveries of a partition."""
+    rows = group.table("shared")
+    return select(rows, equal(rows, "act", ShareAct.DELIVER.value))
+
+
+def confirmed(group: Group) -> pa.Table:
+    """Return of each record the first confirmation that it is accepted, or rejected."""
+    rows = group.table("shared")
+    rows = select(rows, equal(rows, "outcome", Outcome.OK.value) & equal(rows, "act", *_FINAL))
+    rows = take(rows, order_of(ints(rows, "offset"), ints(rows, "value"), ints(rows, "told_ns")))
+    return take(rows, runs_of(ints(rows, "offset"), ints(rows, "value"))[:-1])
+
+
+def in_force_ns(group: Group, done: pa.Table) -> Ints:
+    """Return from when on each confirmation binds every leader of the partition.
+
+    A replaced leader that has not learned of it goes on delivering, and is refused only as it
+    writes to the share coordinator. So every broker must have learned of the leader epoch of the
+    confirmation, or of a later one; `NEVER_NS`: not all are known to have.
+    """
+    told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
+    epochs = np.full(done.num_rows, NONE, dtype=np.int64)
+    for reign in group.facts.reigns:
+        if (reign.topic, reign.partition) == place:
+            begun = reign.from_ns <= told_ns + LATE_NS
+            epochs = np.where(begun, np.maximum(epochs, reign.epoch), epochs)
+    known_ns = {epoch: _known_ns(group, epoch) for epoch in set(epochs.tolist())}
+    return np.maximum(told_ns, [known_ns[epoch] for epoch in epochs.tolist()]).astype(np.int64)
+
+
+def _known_ns(group: Group, epoch: int) -> int:
+    """Return when the last broker had certainly learned of a leader epoch, or of a later one."""
+    rows = group.table("leadership")
+    rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
+    rows = select(rows, ints(rows, "leader_epoch") >= epoch)
+    known_ns = 0 if epoch >= 0 else NEVER_NS
+    for node in (f"n{broker}" for broker in group.facts.brokers):
+        mine = select(rows, equal(rows, "observer", node))
+        told_ns = int(ints(mine, "observed_ns").min(initial=NEVER_NS))
+        known_ns = max(known_ns, _applied_ns(group.facts, node, told_ns))
+    return known_ns
+
+
+def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
+    """Return by when a broker certainly has the role that its Metadata shows, which may come first.
+
+    A pause, or a disk that does not answer, may keep it from its role for as long as it lasts.
+    """
+    if told_ns >= NEVER_NS:
+        return NEVER_NS
+    applied_ns = told_ns + LATE_NS
+    for fault in sorted(facts.disturbances, key=lambda each: each.begun_ns):
+        holds = fault.kind in _HOLDING and node in fault.nodes
+        if holds and fault.begun_ns <= applied_ns:
+            applied_ns = max(applied_ns, min(fault.ended_ns, NEVER_NS - LATE_NS) + LATE_NS)
+    return applied_ns
+
+
+def rows_in(records: pa.Table, among: pa.Table) -> Ints:
+    """Return of each record its row in a table that has each once; -1: it has none.
+
+    Args:
+        records: With offsets and values: an offset that was cut off may be given out again.
+        among: The same, of other records.
+    """
+    places = {
+        key: at
+        for at, key in enumerate(
+            zip(ints(among, "offset").tolist(), ints(among, "value").tolist(), strict=True)
+        )
+    }
+    keys = zip(ints(records, "offset").tolist(), ints(records, "value").tolist(), strict=True)
+    return np.array([places.get(key, -1) for key in keys], dtype=np.int64)
+
+
+def is_in(records: pa.Table, among: pa.Table) -> Mask:
+    """Tell which records are among others."""
+    return np.asarray(rows_in(records, among) >= 0, dtype=np.bool_)
+
+
+def labels_of(group: Group) -> Labels:
+    """Return what allows that the group's state was lost, or takes the trust of that."""
+    broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+    return tuple(losses(group, *_COPIES)), broken
+
+
+def applies(facts: RunFacts) -> bool:
+    """Tell whether a run has a share group."""
+    return shares.has_shares(facts.plan)

@@ -1,0 +1,165 @@
+"""never-delivered: a share group was done with a partition and had left a record out.
+
+Definition: final reads show a record; no member of the share group was ever delivered it, not even
+once; and at the end the group's coordinator answered that it was done with every record of every
+partition (its lag is 0). The group began at the beginning, and the record cannot have been given
+up.
+
+Why it proves something: a share group delivers each record of its topics at least once, until it is
+accepted, rejected, or given up after so many deliveries (KIP-932). With a lag of 0 it never will.
+
+What would not prove it: a group that was not done at the end; that is a gap. A record behind the
+end that final reads had to reach: the group was asked how far it is up to there. A record may reach
+the delivery limit without being returned by a poll: its client acquired it, and lost it. The check
+computes an upper bound on such acquisitions and skips records that may have reached the limit. The
+bound counts, from when the record was sent: two for each member that joined (it also left), one for
+each lock duration, one for each member at each fault that ended, and one for each member at the
+end. If one that it skips was delivered to nobody, the verdict is unknown. Where an unclean
+election, or disks that lost it on every replica, may have cost the group's state, it is allowed.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import (
+    NONE,
+    Ints,
+    equal,
+    first_match,
+    ints,
+    order_of,
+    present,
+    select,
+    take,
+)
+from checkers.deliveries import TABLES, applies, delivered, is_in, labels_of
+from checkers.excuses import TAKES_RECORDS
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
+from checkers.group import Group
+from checkers.group_reasons import served_by
+from checkers.positions import SUBSCRIBE
+from checkers.protocol import Chapter, Checker, During, Findings, Promise
+from results.record.clock import NS_PER_S
+from results.record.identities import group_of
+from results.record.milestones import DRAINED
+from results.record.shares import limit, lock_s
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Words
+
+NAME = "never-delivered"
+
+
+def _check(group: Group) -> Findings:
+    drained = group.facts.milestone(DRAINED)
+    if drained is None or drained.detail.get("failed"):
+        why = drained.detail["failed"] if drained else "the group was not asked how far it was"
+        gap = f"{why}, so it is not known what it left out"
+        return Findings(rows=0, gaps=(gap,))
+    kept, sends = _asked(group), group.table("sends")
+    sends = take(sends, order_of(ints(sends, "value"), ints(sends, "invoke_ns")))
+    at = first_match(ints(kept, "value"), ints(sends, "value"))
+    sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
+    known = at >= 0
+    kept, sent_ns = select(kept, known), sent_ns[known]
+    given = delivered(group)
+    unread = ints(select(given, ~present(given, "value")), "offset")
+    missed = ~is_in(kept, given) & ~np.isin(ints(kept, "offset"), unread)
+    judged = _chances(group, sent_ns, drained.at_ns) < limit(group.facts.plan)
+    labels = labels_of(group)
+    found = findings(
+        int(judged.sum()),
+        np.flatnonzero(missed & judged).tolist(),
+        lambda row: _describe(group, kept.slice(int(row), 1), int(sent_ns[row]), drained.at_ns),
+        lambda _: labels,
+        gaps=() if any(labels) else _in_doubt(group, select(kept, missed & ~judged)),
+    )
+    return could_not_show(
+        found,
+        "each record may have reached the delivery limit, so one that was left out could not show",
+        given=bool(len(at)),
+    )
+
+
+def _asked(group: Group) -> pa.Table:
+    """Return what final reads returned below the end up to which the group was asked."""
+    kept, reads = group.final_polls, group.table("final_reads")
+    return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
+
+
+def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
+    """Say that nobody knows whether records were left out, or given up at the delivery limit."""
+    if not lost.num_rows:
+        return ()
+    first = int(ints(lost, "offset").min())
+    what = f"no member was delivered {lost.num_rows} of the records that may have reached the"
+    return (f"{group.place}: {what} delivery limit, the first at offset {first}",)
+
+
+def _chances(group: Group, sent_ns: Ints, drained_ns: int) -> Ints:
+    """Return how often a record can have been acquired at most, and handed over never."""
+    facts, moves = group.facts, group.table("assignments")
+    joined_ns = np.sort(ints(select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns"))
+    came = len(joined_ns) - np.searchsorted(joined_ns, sent_ns)
+    members = _members(facts)
+    healed_ns = np.sort(np.array([each.ended_ns for each in facts.disturbances], dtype=np.int64))
+    faults = len(healed_ns) - np.searchsorted(healed_ns, sent_ns)
+    expired = (drained_ns - sent_ns) / (lock_s(facts.plan) * NS_PER_S)
+    return np.asarray(np.ceil(2 * came + members * (1 + faults) + expired), dtype=np.int64)
+
+
+def _members(facts: RunFacts) -> int:
+    plan = facts.plan
+    threads = range(plan.concurrency)
+    return sum(group_of(each, plan, workers=plan.crews) is not None for each in threads)
+
+
+def _describe(group: Group, kept: pa.Table, sent_ns: int, drained_ns: int) -> Anomaly:
+    offset, value = int(ints(kept, "offset")[0]), int(ints(kept, "value")[0])
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"offset {offset} of {group.place} (value {value}), sent at {seconds(sent_ns)},"
+        " was never delivered to any member of the share group, which was done with all records at"
+        f" {seconds(drained_ns)}",
+        evidence={"value": value, "sent_ns": sent_ns, "drained_ns": drained_ns},
+        offset=offset,
+    )
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    rows = delivered(group)
+    offsets, found_at = ints(rows, "offset"), found.offset
+    behind = int((offsets > found_at).sum())
+    later = ints(rows, "told_ns")[offsets > found_at]
+    until_ns = int(later.min(initial=number_in(found, "drained_ns")))
+    who = served_by(group, (number_in(found, "sent_ns"), until_ns))
+    passed = f"members were delivered {behind} records behind it; " if behind else ""
+    return (
+        f"{passed}{f'{who},' if who else 'a broker'} left it out, or a client did not hand it over:"
+        " the record does not show which"
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    why=_why,
+    words=Words(
+        one="record was never delivered to the share group",
+        many="records were never delivered to the share group",
+        means="The share group was done with all records, and no member was ever given this one.",
+        promise="A share group delivers each record at least once.",
+    ),
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=(*TABLES, "polls", "sends", "assignments", "final_reads"),
+    check=_check,
+    applies=applies,
+    promise=Promise.GROUPS,
+    compares="records that were there at the end, and that the share group cannot have given up",
+    during=During.AT_END,
+    chapter=Chapter.GROUPS,
+    looks_for="a record that final reads show and no member of the share group was delivered,"
+    " though the group was done with all",
+    waits="only at its end the group is done with all",
+    excuses=TAKES_RECORDS,
+)

@@ -1,0 +1,87 @@
+"""The shares workload: the log workload, and beside it members of one share group (KIP-932).
+
+Every fourth thread of a worker is a member of the one share group, up to four in all. It takes
+records, accepts most of them, releases some, rejects a few, and waits for the answer. Members leave
+and vanish, also with records in hand. The other threads send and read as in the log workload.
+"""
+
+from random import Random
+
+from results.record.identities import group_of
+from results.record.plan import Plan
+from results.record.terms import ShareAct
+from workloads.log import LogGenerator
+from workloads.pacing import Recurring
+from workloads.protocol import Acknowledge, Crash, Observed, Op, Poll, Subscribe, Workload
+
+MEAN_CRASH_S = 15.0
+"""A member that is new takes seconds to be assigned anything: it must get to work between."""
+LEAVE_SHARE = 0.5
+"""Of the members that end; the others vanish without a word."""
+EMPTY_HANDED_SHARE = 0.5
+"""Of the members that end; the others hold what they were given last."""
+RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
+"""Of the records; the others are accepted."""
+POLL_LIMIT = 100
+_ACTS = 64
+"""So many are drawn for a poll's records, which take turns with them."""
+
+
+class SharesGenerator:
+    """The ops of one worker's processes.
+
+    Args:
+        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        worker: The worker's number; it decides the random stream and the ranges of values.
+        workers: How many workers share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._random = Random(f"{plan.seed}/shares/{worker}")
+        self._plan = plan
+        self._workers = workers
+        threads = range(worker, plan.concurrency, workers)
+        others = sum(group_of(thread, plan, workers=workers) is None for thread in threads)
+        self._log = LogGenerator(plan, worker=worker, workers=workers, threads=others)
+        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
+        self._doomed: set[int] = set()
+        """Threads whose member ends as soon as it holds something."""
+
+    def next_op(self, observed: Observed) -> Op:
+        """Return the op of a member, or of a process that sends and reads by itself."""
+        thread = observed.thread
+        if group_of(thread, self._plan, workers=self._workers) is None:
+            return self._log.next_op(observed)
+        if not observed.assigned:
+            self._doomed.discard(thread)
+            return Subscribe(topics=self._plan.topic_names)
+        if observed.unhandled:
+            return self._crashed() if thread in self._doomed else self._acknowledged()
+        if self._crash.due(observed.now_ns):
+            if self._random.random() < EMPTY_HANDED_SHARE:
+                return self._crashed()
+            self._doomed.add(thread)
+        return Poll(limit=POLL_LIMIT)
+
+    def _crashed(self) -> Crash:
+        return Crash(leave=self._random.random() < LEAVE_SHARE)
+
+    def _acknowledged(self) -> Acknowledge:
+        return Acknowledge(acts=[self._act() for _ in range(_ACTS)])
+
+    def _act(self) -> ShareAct:
+        drawn = self._random.random()
+        if drawn < REJECT_SHARE:
+            return ShareAct.REJECT
+        return ShareAct.RELEASE if drawn < REJECT_SHARE + RELEASE_SHARE else ShareAct.ACCEPT
+
+
+WORKLOAD = Workload(
+    generator=SharesGenerator,
+    brief="in a share group",
+    does="As `log`, plus members of one share group (KIP-932), which accept, release or reject each"
+    " record. They join, leave and vanish, also with records in hand.",
+    finds="a record that the group never delivers, or delivers again after it was accepted",
+    ops="as `log`, but members of the share group poll, then acknowledge each record of that poll"
+    " and wait for the answer; each delivery and each acknowledgement is a row of `shared`",
+)
