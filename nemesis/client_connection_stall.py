@@ -7,11 +7,10 @@ heard, and answered, and after that the first one arrives. See `stalls` for what
 from cluster.protocol import CLIENTS
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.quality import BadLinks
-from nemesis.stalls import HALF, stalling
+from nemesis.stalls import HALF, StalledLinks, stalling
 
 
-def client_connection_stall(aim: Aim, site: Site) -> BadLinks:
+def client_connection_stall(aim: Aim, site: Site) -> StalledLinks:
     """Make the fault; how long connections stall, and which, is drawn."""
     links = [link for node in aim.targets for link in ((CLIENTS, node), (node, CLIENTS))]
     return stalling(aim, site, tuple(links), share=HALF)
@@ -22,8 +21,8 @@ SAYS = {
         does="half of the connections between clients and the targets stall as with a whole link;"
         " the other half passes",
         injected="as `delay`, on the clients' machine too",
-        proven="of numbered datagrams from 20 ports some come late by a second and more, some do"
-        " not, hardly any is lost",
-        undone="removal of its shape, which lets all go; the same measure",
+        proven="of numbered datagrams from 20 ports those of 3 or more have not come after a third"
+        " of a stall, those of 3 or more have; in the end all have, hardly any lost",
+        undone="as `link-stall`",
     ),
 }

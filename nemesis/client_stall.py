@@ -9,11 +9,10 @@ brokers see each other all along; harness and observer live where clients do, an
 from cluster.protocol import CLIENTS
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.quality import BadLinks
-from nemesis.stalls import stalling
+from nemesis.stalls import StalledLinks, stalling
 
 
-def client_stall(aim: Aim, site: Site) -> BadLinks:
+def client_stall(aim: Aim, site: Site) -> StalledLinks:
     """Make the fault; the direction is drawn, and how long links stall."""
     requests = [(CLIENTS, node) for node in aim.targets]
     answers = [(node, CLIENTS) for node in aim.targets]
@@ -26,7 +25,7 @@ SAYS = {
         does="what clients send to the targets, or the answers, or both, waits for 2 to 8 s and"
         " then goes on in order, again and again",
         injected="as `delay`, on the clients' machine too",
-        proven="numbered datagrams come late by a second and more, in order, hardly any lost",
-        undone="removal of its shape, which lets all go; the same measure",
+        proven="as `link-stall`",
+        undone="as `link-stall`",
     ),
 }

@@ -9,11 +9,10 @@ Which connections there are at the time decides what it meets: followers have on
 
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.quality import BadLinks
-from nemesis.stalls import HALF, stalling
+from nemesis.stalls import HALF, StalledLinks, stalling
 
 
-def connection_stall(aim: Aim, site: Site) -> BadLinks:
+def connection_stall(aim: Aim, site: Site) -> StalledLinks:
     """Make the fault; how long connections stall, and which, is drawn."""
     return stalling(aim, site, (), share=HALF)
 
@@ -23,8 +22,8 @@ SAYS = {
         does="half of the connections between the targets and all others stall as with a whole"
         " link; the other half passes",
         injected="as `delay`",
-        proven="of numbered datagrams from 20 ports some come late by a second and more, some do"
-        " not, hardly any is lost",
-        undone="removal of its shape, which lets all go; the same measure",
+        proven="of numbered datagrams from 20 ports those of 3 or more have not come after a third"
+        " of a stall, those of 3 or more have; in the end all have, hardly any lost",
+        undone="as `link-stall`",
     ),
 }

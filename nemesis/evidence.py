@@ -46,37 +46,25 @@ def spread_by(least_ms: float) -> Rule:
     return is_spread
 
 
-def held_for(least_ms: float) -> Rule:
-    """Return the rule that half come so much later; all come once and in order, all but a few."""
-
-    def is_held(good: Measured, bad: Measured) -> bool:
-        usual_ms, late_ms = median_ms(good), median_ms(bad)
-        if usual_ms is None or late_ms is None or late_ms - usual_ms < least_ms:
-            return False
-        return _has_all_once(bad) and not bad.overtaken
-
-    return is_held
+def is_whole(sent: int, came: int) -> bool:
+    """Tell whether all came, all but so few as a good link may lose."""
+    return sent > 0 and sent - came <= FEW_LOST * sent
 
 
-def held_in_part_for(least_ms: float) -> Rule:
-    """Return the rule that all come once, all but a few: some so much later, and some not.
+def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
+    """Return of how many flows nothing had arrived midway; None: of one only a part had.
 
-    Those that pass others are overtaking them, so that no order is asked for.
+    What never arrived tells nothing of its flow. A link that stalls as a whole holds all of them,
+    as does a machine that stands still for a while; a look into which a stall begins splits some.
+
+    Args:
+        midway: Of the datagrams of a look.
+        over: Of the same ones, in the end.
+        flows: From how many ports they were sent, by turns.
     """
-
-    def is_held(good: Measured, bad: Measured) -> bool:
-        usual_ms = median_ms(good)
-        if usual_ms is None:
-            return False
-        late = sum(trip - usual_ms >= least_ms for trip in bad.round_trip_ms)
-        return 0 < late < len(bad.round_trip_ms) and _has_all_once(bad)
-
-    return is_held
-
-
-def _has_all_once(measured: Measured) -> bool:
-    lost = measured.sent - min(measured.arrived, len(measured.round_trip_ms))
-    return lost <= FEW_LOST * measured.sent and not measured.copies
+    soon, late = {*midway.numbers}, {*over.numbers} - {*midway.numbers}
+    passed, held = {number % flows for number in soon}, {number % flows for number in late}
+    return None if passed & held else len(held)
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:
@@ -121,11 +109,6 @@ def fastest_ms(measured: Measured) -> float | None:
 def median_ms(measured: Measured) -> float | None:
     """Return the median round trip in milliseconds; None: nothing came back."""
     return statistics.median(measured.round_trip_ms) if measured.round_trip_ms else None
-
-
-def slowest_ms(measured: Measured) -> float | None:
-    """Return the slowest round trip in milliseconds; None: nothing came back."""
-    return max(measured.round_trip_ms, default=None)
 
 
 def spread_ms(measured: Measured) -> float | None:

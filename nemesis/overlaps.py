@@ -49,7 +49,7 @@ def _lane(plan: Plan, families: Mapping[str, Sequence[str]], lane: int) -> Itera
     at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     while True:
         kind, hold_s = next(kinds), _drawn_hold_s(plan, rng, lane)
-        taken_s = hold_s + KINDS[kind].settles_s(plan.hosts) + CALM_S
+        taken_s = KINDS[kind].lasts_s(hold_s, plan.hosts) + CALM_S
         if at_s + taken_s > plan.time_limit_s:
             return
         yield ScheduledFault(

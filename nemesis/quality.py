@@ -14,15 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.protocol import CanShape, ClusterError, Link, Measured, Quality
-from nemesis.evidence import (
-    Rule,
-    fastest_ms,
-    median_ms,
-    rate_of,
-    slowest_ms,
-    spread_ms,
-    together,
-)
+from nemesis.evidence import Rule, fastest_ms, median_ms, rate_of, spread_ms, together
 from nemesis.grudges import isolation, links_of
 from nemesis.link_effects import ClearEffect, LinkClear, LinkMeasured, LinkQuality, QualityEffect
 from nemesis.protocol import Aim, Patience, Site
@@ -42,9 +34,7 @@ class Trial:
     Attributes:
         worse: Whether a link is worse, as this fault makes it.
         count: How many datagrams a look sends over each link.
-        size, interval_s, burst, flows: Of them (`CanShape.measure`).
-        late_s: So much later than usual they may come while the fault is in force. If they may, the
-            last look has to show it by itself; otherwise looks add up.
+        size, interval_s, burst: Of them (`CanShape.measure`).
     """
 
     worse: Rule
@@ -52,8 +42,6 @@ class Trial:
     size: int = 64
     interval_s: float = 0.005
     burst: int = 1
-    late_s: float = 0.0
-    flows: int = 1
 
 
 def of_shares(worse: Rule) -> Trial:
@@ -79,21 +67,16 @@ class BadLinks:
     def __init__(
         self, aim: Aim, site: Site, quality: Quality, trial: Trial, *, links: tuple[Link, ...] = ()
     ) -> None:
-        hosts = site.hosts
-        if hosts is None or not isinstance(hosts, CanShape):
-            raise ClusterError("these hosts cannot make the network between nodes bad")
+        self._hosts = shaping(site)
         self.targets = aim.targets
-        self.links = links or links_of(isolation(site.cluster.nodes, aim.targets))
-        if not self.links:
-            raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
+        self.links = shaped(aim, site, links)
         self.quality = quality
-        self._hosts: CanShape = hosts
         self._site = site
         self._trial = trial
         self._shape_id = f"fault-{aim.fault_id}"
         self._before: Mapping[Link, Measured] = {}
         self._during: dict[Link, list[Measured]] = {}
-        self._ended_before: frozenset[str] = frozenset()
+        self._ended_before: set[str] = set()
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unshape, ...]:
@@ -106,7 +89,6 @@ class BadLinks:
         if not any(each.arrived for each in self._before.values()):
             raise ClusterError("every link of this fault was dead before it")
         self._started_s = stopwatch_s()
-        self._note_stall(self.links if self.quality.stall_ms else ())
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
@@ -114,7 +96,7 @@ class BadLinks:
         try:
             worse = wait_until(
                 self._worse_links,
-                timeout_s=patience.limit_s + self._trial.late_s,
+                timeout_s=patience.limit_s,
                 what="the links to be worse",
                 stop=patience.stop,
             )
@@ -129,8 +111,8 @@ class BadLinks:
     def heal(self) -> None:
         """Take the shape away, and no other."""
         self._healed_s = stopwatch_s()
-        self._ended_before |= self._hosts.unshape(self._shape_id)
-        self._note_stall(())
+        ends = self._hosts.unshape(self._shape_id)
+        self._ended_before.update(node for node, end in ends.items() if end.gone)
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
         """See that every link that is not cut is better than it was under the fault."""
@@ -151,10 +133,6 @@ class BadLinks:
             links=links,
             ended_before=tuple(sorted(self._ended_before)),
         )
-
-    def _note_stall(self, links: Collection[Link]) -> None:
-        if self._site.network is not None:
-            self._site.network.note_stall(self._shape_id, links)
 
     def _steady(self) -> Mapping[Link, Measured]:
         """Measure the links until looks in a row agree, or a few have been taken.
@@ -182,10 +160,8 @@ class BadLinks:
     def _worse_links(self) -> Collection[Link]:
         """Measure once more; return the links that are worse if none is not, otherwise nothing."""
         tried = [link for link in self._open_links() if self._before[link].arrived]
-        late_s = self._trial.late_s
-        for link, measured in self._measured(tried, late_s=late_s).items():
-            before = [] if late_s else self._during.get(link, [])
-            self._during[link] = [*before, measured]
+        for link, measured in self._measured(tried).items():
+            self._during.setdefault(link, []).append(measured)
         cut_since = self._cut_links()
         counted = [link for link in tried if link not in cut_since]
         return counted if all(self._is_worse(link) for link in counted) else ()
@@ -213,7 +189,7 @@ class BadLinks:
         return self._trial.worse(after, worse)
 
     def _measured(
-        self, links: Collection[Link], *, count: int | None = None, late_s: float = 0.0
+        self, links: Collection[Link], *, count: int | None = None
     ) -> Mapping[Link, Measured]:
         if not links:
             return {}
@@ -224,8 +200,6 @@ class BadLinks:
             size=trial.size,
             interval_s=trial.interval_s,
             burst=trial.burst,
-            late_s=late_s,
-            flows=trial.flows,
         )
 
     def _open_links(self) -> list[Link]:
@@ -233,9 +207,7 @@ class BadLinks:
         return [link for link in self.links if link not in cut]
 
     def _cut_links(self) -> Collection[Link]:
-        """Return the links whose datagrams or answers another fault drops."""
-        cut = self._site.network.cut_links() if self._site.network else frozenset()
-        return cut | {(b, a) for a, b in cut}
+        return cut_either_way(self._site)
 
     def _link_quality(self, link: Link) -> LinkQuality:
         return LinkQuality(
@@ -252,17 +224,46 @@ class BadLinks:
         )
 
     def _summary(self, measured: Measured) -> LinkMeasured:
-        return LinkMeasured(
-            sent=measured.sent,
-            arrived=measured.arrived,
-            copies=measured.copies,
-            overtaken=measured.overtaken,
-            fastest_ms=_rounded(fastest_ms(measured)),
-            median_ms=_rounded(median_ms(measured)),
-            slowest_ms=_rounded(slowest_ms(measured)),
-            spread_ms=_rounded(spread_ms(measured)),
-            rate_kbit=_rounded(rate_of(measured, self._trial.size)),
-        )
+        return summary(measured, self._trial.size)
+
+
+def shaping(site: Site) -> CanShape:
+    """Return the hosts of a site, if they can make links bad; otherwise raise `ClusterError`."""
+    if site.hosts is None or not isinstance(site.hosts, CanShape):
+        raise ClusterError("these hosts cannot make the network between nodes bad")
+    return site.hosts
+
+
+def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
+    """Return the links to shape: those given, or those between the targets and all other nodes.
+
+    Raises:
+        ClusterError: There is none.
+    """
+    found = links or links_of(isolation(site.cluster.nodes, aim.targets))
+    if not found:
+        raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
+    return found
+
+
+def cut_either_way(site: Site) -> Collection[Link]:
+    """Return the links whose datagrams or answers another fault drops."""
+    cut = site.network.cut_links() if site.network else frozenset()
+    return cut | {(b, a) for a, b in cut}
+
+
+def summary(measured: Measured, size: int) -> LinkMeasured:
+    """Return what is recorded of a series of datagrams of so many bytes."""
+    return LinkMeasured(
+        sent=measured.sent,
+        arrived=measured.arrived,
+        copies=measured.copies,
+        overtaken=measured.overtaken,
+        fastest_ms=_rounded(fastest_ms(measured)),
+        median_ms=_rounded(median_ms(measured)),
+        spread_ms=_rounded(spread_ms(measured)),
+        rate_kbit=_rounded(rate_of(measured, size)),
+    )
 
 
 def drawn_seed(aim: Aim) -> int:

@@ -62,6 +62,8 @@ class Kind:
     Attributes:
         family: What a plan's `nemesis` lists: `partition` has several kinds.
         make: Makes one.
+        confirm_s: How long it takes until its effect is confirmed, where that is long, in seconds.
+            Leaves room in a schedule.
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
         needs: What hosts and system must be able to do; that alone decides where it works.
@@ -101,6 +103,11 @@ class Kind:
     divides: bool = False
     by_hand: bool = False
     ends: bool = False
+    confirm_s: float = 0.0
+
+    def lasts_s(self, hold_s: float, hosts: str) -> float:
+        """Return how long it takes altogether, from its beginning until all is as before."""
+        return self.confirm_s + hold_s + self.settles_s(hosts)
 
     def settles_s(self, hosts: str) -> float:
         """Return how long it takes to be over, after its heal, on a plan's hosts."""
@@ -182,7 +189,8 @@ def _stall(
     return Kind(
         family=family,
         make=make,
-        settle_s=6,  # Its effect is seen when a stall is over.
+        confirm_s=9,  # When the longest stall is over.
+        settle_s=3,  # Links must be good for longer than they are between two stalls.
         needs=frozenset({Ability.SHAPE, need}),
         aims=aims,
         aspect=Aspect.QUALITY,

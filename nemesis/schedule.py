@@ -342,7 +342,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
         lane = min(still, key=lambda each: each.at_s)
         kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
-        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
+        lasts_s, at_s = KINDS[kind].lasts_s(hold_s, plan.hosts), lane.at_s
         if KINDS[kind].when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
 FLOWS = 20
 """Sockets from which series are sent: `cluster.protocol.links.MOST_FLOWS`."""
+DROPPED = "dropped "
+"""How a shaper's last line begins; a number follows."""
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -195,7 +198,7 @@ class Agent:
             with contextlib.suppress(OSError):
                 # Room for several series at once, should we be late to read them: where we may.
                 flow.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-            self._selector.register(flow, selectors.EVENT_READ, self._receive)
+            self._selector.register(flow, selectors.EVENT_READ, partial(self._receive, flow))
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
         self._watch_signals()
         self._watch_parent()
@@ -324,16 +327,15 @@ class Agent:
         return {}
 
     def _seen(self, request: Message) -> Message:
-        self._receive()
+        self._receive(self._datagrams)
         return {"nonces": sorted(set(request["nonces"]) & self._nonces.keys())}
 
-    def _receive(self) -> None:
-        for flow in self._flows:
-            # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
-            with contextlib.suppress(OSError):
-                while True:
-                    data, sender = flow.recvfrom(READ_BYTES)
-                    self._take(data, sender)
+    def _receive(self, flow: socket.socket) -> None:
+        # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
+        with contextlib.suppress(OSError):
+            while True:
+                data, sender = flow.recvfrom(READ_BYTES)
+                self._take(data, sender)
 
     def _take(self, data: bytes, sender: tuple[str, int]) -> None:
         form, name = data[: len(QUESTION)], data[len(QUESTION) : HEAD_BYTES - NUMBER_BYTES]
@@ -358,16 +360,19 @@ class Agent:
         return min(max(0, min(due_ns) - now_ns()) / NS_PER_S, ORPHAN_CHECK_S)
 
     def _start_series(self, request: Message) -> Message:
+        if request["flows"] > FLOWS:
+            return {"error": f"it has {FLOWS} ports to send from, not {request['flows']}"}
         _forget_oldest(self._series, REMEMBERED_SERIES)
         self._series[request["series"]] = Series(request)
         return {}
 
     def _returned(self, request: Message) -> Message:
-        self._receive()
+        for flow in self._flows:
+            self._receive(flow)
         return {"series": {name: self._series[name].told() for name in request["series"]}}
 
     def _arrived(self, request: Message) -> Message:
-        self._receive()
+        self._receive(self._datagrams)
         found = {name: self._arrivals.get(bytes.fromhex(name)) for name in request["series"]}
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
@@ -387,20 +392,28 @@ class Agent:
         return {} if said == "ready" else {"error": said or "the shaper did not start"}
 
     def _unshape(self, request: Message) -> Message:
-        """End a shaper; its device, and all routes through it, go with it. Idempotent."""
+        """End a shaper; its device, and all routes through it, go with it. Idempotent.
+
+        One that does not end in time is killed, and all packets that it holds are lost.
+        """
         shaper = self._shapers.pop(request["device"], None)
         if shaper is None or shaper.stdin is None or shaper.stdout is None:
             return {"was": "none"}
         was = "gone" if shaper.poll() is not None else "running"
         shaper.stdin.close()
+        killed = False
         try:
             shaper.wait(SHAPER_END_S)
         except subprocess.TimeoutExpired:
+            killed = True
             shaper.kill()
             shaper.wait(SHAPER_END_S)
+        # Behind a prefix that was killed a shaper may live on, and keep the pipe open.
+        said = "" if killed else shaper.stdout.read().decode(errors="replace")
         shaper.stdout.close()
         self._children.pop(shaper.pid, None)
-        return {"was": was}
+        dropped = said.rpartition(DROPPED)[2].strip()
+        return {"was": was, "killed": killed, "dropped": int(dropped) if dropped.isdigit() else 0}
 
     def _signal(self, request: Message) -> Message:
         """Signal the group that a process leads, if it is still the one that was meant."""

@@ -42,9 +42,12 @@ HELD_NS = 100_000_000
 BURST_BYTES = 3000
 """What may pass at once before a rate shows: two full packets."""
 PACKETS_AT_ONCE = 64
-QUEUED_PACKETS = 20_000
-"""What comes while so many wait is dropped: 30 MB, at the usual MTU. Of a connection that stalls no
-more wait than its window lets out, and one more at each of its ever rarer retries."""
+STALLED_PACKETS = 20_000
+"""What comes to a link while so many wait for the end of its stall is dropped, and counted: 30 MB,
+at the usual MTU. Of a connection that stalls no more wait than its window lets out, and one more at
+each of its ever rarer retries."""
+DROPPED = "dropped "
+"""How the last line begins that a shaper says; the number of those follows."""
 IPV4 = 4
 DEFAULT_MTU = 1500
 TRIAL = "--try"
@@ -64,6 +67,9 @@ class Line:
         quality: The fields of `cluster.protocol.Quality`.
         name: Of the link: two links with one seed draw differently.
         began_ns: When it begins to stall, if it does.
+
+    Attributes:
+        dropped: How many packets found no room in a stall.
     """
 
     def __init__(self, quality: dict[str, float], name: str, began_ns: int = 0) -> None:
@@ -78,6 +84,8 @@ class Line:
         self._rng = Random(f"{quality['seed']}/{name}")
         self._held: tuple[int, bytes] | None = None
         self._free_ns = 0
+        self._opens_ns = self._waiting = 0
+        self.dropped = 0
 
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
         """Return what goes on because of a packet, and when.
@@ -95,7 +103,10 @@ class Line:
         if due_ns is None:
             return []
         if self._stall_ns and (self._stall_share >= 1 or self._stalls(packet)):
-            due_ns = self._opens_ns(due_ns)
+            opens_ns = self._open_ns_after(due_ns)
+            if opens_ns > due_ns and not self._has_room(opens_ns, copies):
+                return []
+            due_ns = opens_ns
         if held_back and self._held is None:
             self._held = (due_ns + HELD_NS, packet)
             return [(due_ns, packet)] * (copies - 1)
@@ -118,10 +129,24 @@ class Line:
         drawn = int.from_bytes(hashlib.blake2b(key, digest_size=4).digest(), "big")
         return drawn < self._stall_share * (1 << 32)
 
-    def _opens_ns(self, due_ns: int) -> int:
+    def stall_no_more(self) -> None:
+        """Let pass at once whatever comes from now on."""
+        self._stall_ns = 0
+
+    def _open_ns_after(self, due_ns: int) -> int:
         """Return when a link that stalls by turns lets pass what is due: all in the same moment."""
         into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
         return due_ns + max(0, self._stall_ns - into_ns)
+
+    def _has_room(self, opens_ns: int, packets: int) -> bool:
+        """Tell whether more can wait for the end of a stall, and count them, or what is dropped."""
+        if opens_ns != self._opens_ns:
+            self._opens_ns, self._waiting = opens_ns, 0
+        if self._waiting + packets > STALLED_PACKETS:
+            self.dropped += packets
+            return False
+        self._waiting += packets
+        return True
 
     def _released(self, at_ns: int) -> list[Departure]:
         held, self._held = self._held, None
@@ -181,12 +206,20 @@ class Shaper:
             self._pass_on(now_ns)
 
     def empty(self) -> None:
-        """Send all that still waits, here or in the TUN device."""
-        while self._take() == PACKETS_AT_ONCE:
-            pass
+        """Send all that still waits, here and then in the TUN device; nothing stalls any more."""
+        for way in self._ways.values():
+            way.line.stall_no_more()
+        self._pass_on(sys.maxsize)
+        while self._take():
+            self._pass_on(sys.maxsize)
         for way in self._ways.values():
             self._wait(way.line.overdue(sys.maxsize))
         self._pass_on(sys.maxsize)
+
+    @property
+    def dropped(self) -> int:
+        """How many packets found no room in stalls."""
+        return sum(way.line.dropped for way in self._ways.values())
 
     def _take(self) -> int:
         """Take some packets from the TUN device; return how many."""
@@ -196,7 +229,7 @@ class Shaper:
                 packet = os.read(self._tun, 1 << 16)
                 taken += 1
                 way = self._ways.get(packet[16:20]) if packet[0] >> 4 == IPV4 else None
-                if way is not None and len(self._queue) < QUEUED_PACKETS:
+                if way is not None:
                     # When it was read, for it may have come since the round began: never early.
                     read_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
                     self._wait(way.line.send(packet, read_ns))
@@ -244,12 +277,26 @@ def main(order: dict[str, Any]) -> None:
     os.write(1, b"ready\n")
     shaper = Shaper(tun, ways)
     shaper.serve()
-    # What waits goes on before what comes by the old route again, and nothing is left in between.
+    give_back(shaper, [route["dst"] for route in routes.values()], order["device"])
+    os.write(1, f"{DROPPED}{shaper.dropped}\n".encode())
+
+
+def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
+    """Send all that waits, and then have packets take the old routes again, one after the other.
+
+    What a link held goes on before its old route is back. What comes in the milliseconds of a
+    route's removal goes on right behind it, so that a packet of the old route may overtake it.
+
+    Args:
+        shaper: Of all of them.
+        addresses: To which routes lead into the device.
+        device: Its name.
+    """
     shaper.empty()
-    with contextlib.suppress(OSError):  # One that is gone leads nowhere.
-        for route in routes.values():
-            _ip("route", "delete", f"{route['dst']}/32", "dev", order["device"])
-    shaper.empty()
+    for address in addresses:
+        with contextlib.suppress(OSError):  # A route that is gone leads nowhere.
+            _ip("route", "delete", f"{address}/32", "dev", device)
+        shaper.empty()
 
 
 def _tun(name: str, *, mtu: int) -> int:

@@ -42,6 +42,8 @@ from cluster.protocol.links import (
     Link,
     Measured,
     Quality,
+    ShapeEnd,
+    Volley,
 )
 from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
@@ -106,10 +108,12 @@ __all__ = [
     "ProcessId",
     "Quality",
     "ReadsAllAtStart",
+    "ShapeEnd",
     "SharesProcesses",
     "Summary",
     "TellsRoom",
     "UserError",
+    "Volley",
     "Vote",
     "unwritable",
 ]

@@ -1,28 +1,30 @@
 """The fault `connection-stall`: some connections are seconds late, and others are not."""
 
-from dataclasses import asdict, replace
-from random import Random
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from cluster.hosts.shaper import NS_PER_S, Line
-from cluster.protocol import Measured, Quality
+from cluster.protocol import Quality
 from nemesis.connection_stall import connection_stall
-from nemesis.evidence import held_in_part_for
-from nemesis.network import Network
-from nemesis.protocol import Aim, Patience, Site
-from nemesis.stalls import HALF, LATE_MS
-from tests.nemesis.conftest import World
+from nemesis.stalls import HALF
 from tests.nemesis.proofs import AROUND, half_stall_proof
-from tests.nemesis.simulated_room import stalls_only
-from tests.nemesis.test_faults_of_quality import ShapedNetwork
+from tests.nemesis.simulated_room import half_stall_as_drawn
+from tests.nemesis.virtual_links import (
+    Lossy,
+    Machines,
+    NeverShaped,
+    NeverUnshaped,
+    OneIsLeftOut,
+    VirtualLinks,
+    WholeLinks,
+    begun,
+    healed,
+)
 
-SOON = Patience(limit_s=0.1)
 PROOF_OF = [("connection-stall", half_stall_proof(*AROUND))]
-SHOWS_OF = [("connection-stall", stalls_only({(1, 2), (3, 2), (2, 1), (2, 3)}))]
-HELD = (5000.0,) * 20 + (0.3,) * 20
-IN_PART = Measured(sent=40, arrived=40, copies=0, overtaken=20, round_trip_ms=HELD, lasted_s=5)
-QUICK = replace(IN_PART, round_trip_ms=(0.3,) * 40, overtaken=0)
+SHOWS_OF = [("connection-stall", half_stall_as_drawn)]
 FLOWS = 1000
 
 
@@ -32,32 +34,31 @@ def packet(sender: bytes, receiver: bytes, from_port: int, to_port: int) -> byte
     return head + from_port.to_bytes(2, "big") + to_port.to_bytes(2, "big")
 
 
-@pytest.fixture
-def site(world: World) -> Site:
-    hosts = ShapedNetwork()
-    state_of = world.cluster.state_of
-    return Site(cluster=world.cluster, network=Network(hosts), state_of=state_of, hosts=hosts)
+def test_a_part_that_is_late_is_proven_and_proven_over(tmp_path: Path) -> None:
+    for seed in range(6):
+        links = VirtualLinks(tmp_path / f"{seed}", seed=seed)
+
+        def work(links: VirtualLinks = links, seed: int = seed) -> None:
+            fault, effect = begun(connection_stall, links.site, seed)
+            assert fault.quality.stall_share == HALF
+            assert effect is not None
+            assert {(each.sender, each.receiver) for each in effect.links} == {*fault.links}
+            assert all(3 <= each.flows_held <= 17 and each.flows == 20 for each in effect.links)
+            assert healed(fault) is not None
+
+        links.play(work)
 
 
-def test_a_part_that_is_late_is_proven_and_proven_over(site: Site) -> None:
-    fault = connection_stall(Aim(fault_id=1, targets=("n2",), rng=Random(0)), site)
-    assert fault.quality.stall_share == HALF
-    fault.inject()
-    effect = fault.confirm(SOON)
-    assert effect is not None
-    assert {(each.sender, each.receiver) for each in effect.links} == {*fault.links}
-    fault.heal()
-    assert fault.confirm_healed(SOON) is not None
+@pytest.mark.parametrize("machines", [NeverShaped, WholeLinks, OneIsLeftOut, Lossy])
+def test_all_or_none_that_are_late_are_no_part(machines: type[Machines], tmp_path: Path) -> None:
+    for seed in range(6):
+        links = VirtualLinks(tmp_path / f"{seed}", machines, seed=seed)
+        assert not links.proven(connection_stall, seed)
 
 
-def test_all_or_none_that_are_late_are_no_part() -> None:
-    is_held = held_in_part_for(LATE_MS)
-    assert is_held(QUICK, IN_PART)
-    assert not is_held(QUICK, QUICK)
-    assert not is_held(QUICK, replace(IN_PART, round_trip_ms=(5000.0,) * 40))
-    assert not is_held(QUICK, replace(IN_PART, arrived=30))
-    assert not is_held(QUICK, replace(IN_PART, round_trip_ms=HELD[:30]))
-    assert not is_held(QUICK, replace(IN_PART, copies=1))
+def test_half_of_the_connections_that_go_on_stalling_are_not_healed(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path, NeverUnshaped)
+    assert links.play(lambda: healed(begun(connection_stall, links.site)[0])) is None
 
 
 def test_a_connection_stalls_both_ways_or_not_at_all_and_half_of_them_do() -> None:

@@ -1,81 +1,92 @@
 """The fault `link-stall`: all comes, seconds late and in order, and a cut is none."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from cluster.protocol import ClusterError, Measured
-from nemesis.evidence import held_for
+from nemesis.evidence import held_flows, is_whole
+from nemesis.flapping import Flapping
 from nemesis.isolate import isolate
 from nemesis.link_stall import link_stall
-from nemesis.network import Network
-from nemesis.protocol import Aim, Patience, Site
-from nemesis.quality import BadLinks, Trial
+from nemesis.protocol import Aim, Patience
 from nemesis.registry import KINDS
-from nemesis.stalls import LATE_MS, OPEN_MS, STALL_MS, stalling
+from nemesis.stalls import MIDWAY, OPEN_MS, STALL_MS, StalledLinks, stalling
+from nemesis.sweep import sweep
 from nemesis.undo import Unshape
-from tests.nemesis.conftest import World
+from results.record.clock import pause_until, stopwatch_s
+from results.record.runtime import new_event, start
 from tests.nemesis.proofs import AROUND, stall_proof
-from tests.nemesis.simulated_room import stalls_only
-from tests.nemesis.test_faults_of_quality import ShapedNetwork
+from tests.nemesis.simulated_room import stalls_as_drawn
+from tests.nemesis.virtual_links import (
+    IN,
+    OUT,
+    SOON,
+    BothWays,
+    HalfOfThem,
+    Killed,
+    Lossy,
+    LossyAfterwards,
+    Machines,
+    NeverShaped,
+    NeverUnshaped,
+    OneAfterTheOther,
+    OneIsLeftOut,
+    Reversed,
+    VirtualLinks,
+    aim,
+    begun,
+    healed,
+)
 
-SOON = Patience(limit_s=0.1)
 PROOF_OF = [("link-stall", stall_proof(*AROUND))]
-INTO, OUT_OF = {(1, 2), (3, 2)}, {(2, 1), (2, 3)}
-SHOWS_OF = [("link-stall", stalls_only(INTO, OUT_OF, INTO | OUT_OF))]
-IN, OUT = {("n1", "n2"), ("n3", "n2")}, {("n2", "n1"), ("n2", "n3")}
-HELD = tuple(5000.0 - 5 * at for at in range(40))
-LATE = Measured(sent=40, arrived=40, copies=0, overtaken=0, round_trip_ms=HELD, lasted_s=0.01)
-QUICK = replace(LATE, round_trip_ms=(0.3,) * 40)
+SHOWS_OF = [("link-stall", stalls_as_drawn)]
+SEEDS = range(12)
+WAYS = {"in": tuple(sorted(IN)), "out": tuple(sorted(OUT)), "both": tuple(sorted(IN | OUT))}
 
 
-@pytest.fixture
-def shaped(world: World) -> ShapedNetwork:
-    world.hosts = ShapedNetwork()
-    return world.hosts
+@pytest.mark.parametrize("way", WAYS)
+def test_links_that_stall_are_proven_and_proven_good_again(way: str, tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path)
+
+    def work() -> None:
+        fault = stalling(aim(), links.site, WAYS[way])
+        assert fault.undo() == (Unshape(shape_id="fault-1", links=fault.links),)
+        fault.inject()
+        effect = fault.confirm(SOON)
+        assert effect is not None
+        assert {(each.sender, each.receiver) for each in effect.links} == {*WAYS[way]}
+        midway_s = MIDWAY * fault.quality.stall_ms / 1000
+        for link in effect.links:
+            assert link.midway is not None
+            assert link.midway.arrived == 0
+            assert link.midway_s >= midway_s
+            assert link.during.arrived >= 38
+            assert midway_s < link.over_s < fault.quality.stall_ms / 1000 + 1
+        assert len(effect.back) == (0 if way == "both" else 2)
+        for link in effect.back:
+            assert link.midway is not None
+            assert link.midway.arrived >= 38
+            assert link.midway.fastest_ms is None
+        clear = healed(fault)
+        assert clear is not None
+        assert links.hosts.shape_ids() == []
+        assert clear.took_s > fault.quality.open_ms / 1000
+        for again in clear.links:
+            assert again.after is not None
+            assert again.let_go is not None
+            assert again.let_go.arrived >= 38
+        assert (clear.killed, clear.dropped) == ((), 0)
+
+    links.play(work)
 
 
-def site_of(world: World, hosts: ShapedNetwork) -> Site:
-    state_of = world.cluster.state_of
-    return Site(cluster=world.cluster, network=Network(hosts), state_of=state_of, hosts=hosts)
-
-
-def aim(*targets: str, seed: int = 0) -> Aim:
-    return Aim(fault_id=1, targets=targets, rng=Random(seed))
-
-
-def quick(fault: BadLinks) -> BadLinks:
-    """Have a fault give up soon: what never comes is not waited for."""
-    fault._trial = Trial(worse=fault._trial.worse, count=fault._trial.count, late_s=0.1)
-    return fault
-
-
-def test_links_that_stall_are_proven_and_proven_good_again(
-    world: World, shaped: ShapedNetwork
-) -> None:
-    fault = link_stall(aim("n2"), site_of(world, shaped))
-    assert fault.undo() == (Unshape(shape_id="fault-1", links=fault.links),)
-    fault.inject()
-    effect = fault.confirm(SOON)
-    assert effect is not None
-    assert {(each.sender, each.receiver) for each in effect.links} == {*fault.links}
-    for link in effect.links:
-        assert link.during.median_ms is not None
-        assert link.during.median_ms > STALL_MS[0]
-        assert link.during.arrived == link.during.sent
-    fault.heal()
-    fault.heal()
-    healed = fault.confirm_healed(SOON)
-    assert healed is not None
-    assert shaped.shapes == {}
-    assert all(link.after is not None for link in healed.links)
-
-
-def test_the_way_and_the_times_are_drawn(world: World, shaped: ShapedNetwork) -> None:
-    site = site_of(world, shaped)
+def test_the_way_and_the_times_are_drawn(tmp_path: Path) -> None:
+    site = VirtualLinks(tmp_path).site
     drawn = [link_stall(aim("n2", seed=seed), site) for seed in range(60)]
-    assert {frozenset(each.links) for each in drawn} == {*map(frozenset, (IN, OUT, IN | OUT))}
+    assert {frozenset(each.links) for each in drawn} == {*map(frozenset, WAYS.values())}
     stalls = [each.quality.stall_ms for each in drawn]
     assert STALL_MS[0] <= min(stalls) < 3000
     assert 7000 < max(stalls) <= STALL_MS[1]
@@ -83,83 +94,207 @@ def test_the_way_and_the_times_are_drawn(world: World, shaped: ShapedNetwork) ->
     assert link_stall(aim("n2", seed=7), site).quality == drawn[7].quality
 
 
-def test_links_of_all_nodes_stall_both_ways(world: World, shaped: ShapedNetwork) -> None:
-    nodes = tuple(world.cluster.nodes)
+def test_links_of_all_nodes_stall_both_ways(tmp_path: Path) -> None:
+    site = VirtualLinks(tmp_path).site
     for seed in range(5):
-        assert len(link_stall(aim(*nodes, seed=seed), site_of(world, shaped)).links) == 6
-    world.cluster.nodes = ["n1"]
+        assert len(link_stall(aim("n1", "n2", "n3", seed=seed), site).links) == 6
+    site.cluster.nodes = ["n1"]
     with pytest.raises(ClusterError, match="no link to shape around n1"):
-        link_stall(aim("n1"), site_of(world, shaped))
+        link_stall(aim("n1"), site)
 
 
-def test_links_that_do_not_stall_are_no_effect(world: World, shaped: ShapedNetwork) -> None:
-    shaped.deaf_to_shape = True
-    fault = quick(link_stall(aim("n2"), site_of(world, shaped)))
-    fault.inject()
-    assert fault.confirm(SOON) is None
-
-
-def test_one_link_that_passes_all_denies_the_effect(world: World, shaped: ShapedNetwork) -> None:
-    links = tuple(sorted(IN | OUT))
-    fault = quick(stalling(aim("n2"), site_of(world, shaped), links))
-    fault.inject()
-    for both in (("n3", "n2"), ("n2", "n3")):
-        del shaped.shapes["fault-1"][both]
-    assert fault.confirm(SOON) is None
-
-
-def test_a_stall_that_stays_is_not_healed(world: World, shaped: ShapedNetwork) -> None:
-    fault = link_stall(aim("n2"), site_of(world, shaped))
-    fault.inject()
-    assert fault.confirm(SOON) is not None
-    shaped.deaf_to_unshape = True
-    fault.heal()
-    assert fault.confirm_healed(SOON) is None
-    shaped.deaf_to_unshape = False
-    fault.heal()
-    assert fault.confirm_healed(SOON) is not None
-
-
-def test_what_is_lost_doubled_or_overtaken_was_not_held() -> None:
-    is_held = held_for(LATE_MS)
-    assert is_held(QUICK, LATE)
-    assert is_held(QUICK, replace(LATE, arrived=39)), "a good link may lose one"
-    assert not is_held(QUICK, replace(LATE, arrived=30))
-    assert not is_held(QUICK, replace(LATE, round_trip_ms=HELD[:20]))
-    assert not is_held(QUICK, replace(LATE, overtaken=1))
-    assert not is_held(QUICK, replace(LATE, copies=1))
-    assert not is_held(QUICK, QUICK)
-    assert not is_held(LATE, LATE)
-    assert not is_held(QUICK, replace(LATE, arrived=0, round_trip_ms=()))
-
-
-def test_a_cut_beside_a_stall_is_joined_though_no_probe_arrives(
-    world: World, shaped: ShapedNetwork
+@pytest.mark.parametrize(
+    "machines", [NeverShaped, Reversed, BothWays, OneIsLeftOut, HalfOfThem, Lossy]
+)
+def test_what_is_no_stall_of_these_links_is_no_effect(
+    machines: type[Machines], tmp_path: Path
 ) -> None:
-    site = site_of(world, shaped)
-    assert site.network is not None
-    cut = isolate(Aim(fault_id=2, targets=("n2",), rng=Random(0)), site)
-    cut.inject()
-    stall = stalling(aim("n2"), site, tuple(sorted(IN)))
-    site.network.note_stall("fault-1", stall.links)
-    shaped.deaf_to_join = True  # As if probes of a stalled link did not come.
-    cut.heal()
-    assert cut.confirm_healed(SOON) is None, "the links back do not stall"
-    site.network.note_stall("fault-1", sorted(IN | OUT))
-    assert cut.confirm_healed(SOON) is not None
+    for seed in SEEDS:
+        links = VirtualLinks(tmp_path / f"{seed}", machines, seed=seed)
+        if machines is BothWays:
+            assert not links.proven(lambda its, site: stalling(its, site, WAYS["in"]), seed)
+        elif machines is Reversed:
+            assert not links.proven(lambda its, site: stalling(its, site, WAYS["out"]), seed)
+        else:
+            assert not links.proven(link_stall, seed)
 
 
-def test_others_know_of_a_stall_from_its_injection_to_its_heal(
-    world: World, shaped: ShapedNetwork
+@pytest.mark.parametrize("between_s", [0.1, 0.4, 1.1])
+def test_links_that_stall_one_after_the_other_are_all_proven(
+    between_s: float, tmp_path: Path
 ) -> None:
-    site = site_of(world, shaped)
-    assert site.network is not None
-    fault = link_stall(aim("n2"), site)
+    for seed in SEEDS:
+        links = VirtualLinks(tmp_path / f"{seed}", OneAfterTheOther, seed=seed)
+        links.hosts.between_s = between_s  # type: ignore[attr-defined] # Of these.
+        assert links.proven(link_stall, seed), seed
+
+
+def test_a_stall_that_stays_is_not_healed_however_often_it_is_open(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        links = VirtualLinks(tmp_path / f"{seed}", NeverUnshaped, seed=seed)
+
+        def work(links: VirtualLinks = links, seed: int = seed) -> bool:
+            fault, effect = begun(link_stall, links.site, seed)
+            assert effect is not None
+            fault.heal()
+            return fault.confirm_healed(Patience(limit_s=60)) is None
+
+        assert links.play(work), seed
+
+
+def test_links_that_lose_what_they_are_given_are_not_healed(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        links = VirtualLinks(tmp_path / f"{seed}", LossyAfterwards, seed=seed)
+
+        def work(links: VirtualLinks = links, seed: int = seed) -> bool:
+            return healed(begun(link_stall, links.site, seed)[0]) is None
+
+        assert links.play(work), seed
+
+
+def test_what_is_lost_with_a_shaper_that_is_killed_is_recorded(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path, Killed)
+
+    def work() -> None:
+        fault = stalling(aim(), links.site, WAYS["in"])
+        fault.inject()
+        pause_until(stopwatch_s() + 0.1)
+        clear = healed(fault)
+        assert clear is not None
+        assert clear.killed == ("n1", "n3")
+        assert clear.dropped == 6
+        assert [link.let_go.arrived for link in clear.links if link.let_go] == [0, 0]
+
+    links.play(work)
+
+
+def test_the_end_of_the_main_phase_ends_the_search_for_an_effect(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path)
+
+    def work() -> float:
+        fault, stop = link_stall(aim(), links.site), new_event()
+        fault.inject()
+        began_s = stopwatch_s()
+
+        def end() -> None:
+            pause_until(began_s + 0.5)
+            stop.set()
+
+        task = start(end, "the end", awaited=True)
+        assert fault.confirm(Patience(limit_s=5, stop=stop)) is None
+        task.result()
+        return stopwatch_s() - began_s
+
+    assert links.play(work) < 1
+
+
+def test_flows_are_late_as_a_whole_or_not_at_all() -> None:
+    def seen(*numbers: int) -> Measured:
+        return Measured(
+            sent=40, arrived=len(numbers), copies=0, overtaken=0, round_trip_ms=(), lasted_s=0,
+            numbers=numbers,
+        )  # fmt: skip
+
+    whole, odd = range(40), range(1, 40, 2)
+    assert held_flows(seen(*odd), seen(*whole), 20) == 10
+    assert held_flows(seen(), seen(*whole), 20) == 20
+    assert held_flows(seen(*whole), seen(*whole), 20) == 0
+    assert held_flows(seen(*odd), seen(*whole[1:]), 20) == 10, "what is lost tells nothing"
+    for straddling in range(1, 40):
+        assert held_flows(seen(*range(straddling)), seen(*whole), 20) is None
+    assert is_whole(40, 38)
+    assert not is_whole(40, 37)
+    assert not is_whole(0, 0)
+
+
+def stalled(links: VirtualLinks, way: str) -> StalledLinks:
+    """Return a stall that is in force, and not confirmed."""
+    fault = stalling(Aim(fault_id=9, targets=("n2",), rng=Random(0)), links.site, WAYS[way])
+    fault.quality = replace(fault.quality, stall_ms=8000)
     fault.inject()
-    assert site.network.silent_links() == {*fault.links}
-    assert site.network.cut_links() == frozenset()
-    fault.heal()
-    assert site.network.silent_links() == frozenset()
+    return fault
+
+
+class DeafToCut(Machines):
+    """Hosts on which cuts do nothing."""
+
+    def cut(self, cut_id: str, links: object) -> None:
+        del links
+        super().cut(cut_id, [])
+
+
+@pytest.mark.parametrize("make", [isolate, Flapping])
+def test_a_stall_is_no_proof_of_a_cut(make: type[Flapping], tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path, DeafToCut)
+
+    def work() -> None:
+        cut = make(Aim(fault_id=2, targets=("n2",), rng=Random(0)), links.site)
+        stall = stalled(links, "both")
+        cut.inject()  # Every link is silent, and none is dead.
+        assert cut.confirm(Patience(limit_s=5)) is None
+        cut.heal()
+        stall.heal()
+
+    links.play(work)
+
+
+def test_a_cut_beside_a_stall_is_proven_by_what_it_drops(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path)
+
+    def work() -> None:
+        stall = stalled(links, "in")
+        cut = isolate(Aim(fault_id=2, targets=("n2",), rng=Random(0)), links.site)
+        cut.inject()
+        effect = cut.confirm(Patience(limit_s=5))
+        assert effect is not None
+        by_link = {(each.sender, each.receiver): each for each in effect.links}
+        assert {link for link, each in by_link.items() if each.stalled_by_others} == IN
+        assert all(by_link[link].dropped for link in OUT)
+        cut.heal()
+        joined = cut.confirm_healed(Patience(limit_s=1))
+        assert joined is not None
+        late = {(each.sender, each.receiver) for each in joined.links if each.stalled_by_others}
+        assert late == IN
+        assert not any(each.cut_by_others for each in joined.links)
+        stall.heal()
+
+    links.play(work)
+
+
+def test_others_know_of_a_stall_from_its_injection_to_its_heal(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path)
+    network = links.network
+
+    def work() -> None:
+        fault = link_stall(aim(), links.site)
+        fault.inject()
+        assert network.stalled_links() == network.silent_links() == {*fault.links}
+        assert network.cut_links() == frozenset()
+        fault.heal()
+        assert network.silent_links() == frozenset()
+        assert network._stalls == {}
+        assert network.ever_stalled() == {*fault.links}
+
+    links.play(work)
+
+
+@pytest.mark.parametrize(("machines", "failed"), [(Machines, 0), (NeverUnshaped, 1)])
+def test_the_heal_of_everything_removes_shapes_and_waits_for_links_to_stay_good(
+    machines: type[Machines], failed: int, tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        links = VirtualLinks(tmp_path / f"{seed}", machines, seed=seed)
+
+        def work(links: VirtualLinks = links, seed: int = seed) -> None:
+            fault = stalling(aim(seed=seed), links.site, (("clients", "n2"),))
+            fault.inject()
+            pause_until(stopwatch_s() + fault.quality.stall_ms / 1000)
+            report = sweep([], links.site)
+            assert len(report.failed) == failed, (seed, report)
+            assert "shape fault-1 was removed" in report.done
+            assert links.network.stalled_links() == frozenset()
+
+        links.play(work)
 
 
 def test_it_takes_what_makes_links_bad_and_nothing_of_brokers() -> None:

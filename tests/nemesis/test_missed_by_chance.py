@@ -60,20 +60,10 @@ class Unsteady(ShapedNetwork):
         size: int = 64,
         interval_s: float = 0.005,
         burst: int = 1,
-        late_s: float = 0.0,
-        flows: int = 1,
     ) -> Mapping[Link, Measured]:
         self.counts.append(count)
         self._now = self._at_first.pop(0) if self._at_first else None
-        return super().measure(
-            links,
-            count=count,
-            size=size,
-            interval_s=interval_s,
-            burst=burst,
-            late_s=late_s,
-            flows=flows,
-        )
+        return super().measure(links, count=count, size=size, interval_s=interval_s, burst=burst)
 
     def quality(self, link: Link) -> Quality:
         return self._now or super().quality(link)

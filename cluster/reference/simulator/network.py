@@ -140,7 +140,8 @@ class Network:
         self._slow_share = latency.slow_share
         self._cuts: dict[Link, int] = {}
         self._bad: dict[Link, BadLink] = {}
-        self._stalled: dict[Link, list[Callable[[], object]]] = {}
+        self._stalled: dict[Link, list[tuple[Callable[[], object], int]]] = {}
+        """Datagrams that links hold, each with its flow."""
         self._held: dict[int, Connection] = {}
         self._last: dict[Link, int] = {}
         self._opened = 0
@@ -235,7 +236,7 @@ class Network:
         if link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
         elif link in self._stalled and self._bad[link].stalls(f"flow-{flow}"):
-            self._stalled[link].append(arrived)
+            self._stalled[link].append((arrived, flow))
         else:
             arrived()
 
@@ -243,12 +244,13 @@ class Network:
         """Make links bad.
 
         Args:
-            links: Which, each by itself.
+            links: Which, each by itself; what one holds of a stall before goes on.
             badness: How.
             seed: Of the draws; None: the network's own.
         """
+        drawn = self._random.getrandbits(32) if seed is None else seed
         for link in links:
-            drawn = self._random.getrandbits(32) if seed is None else seed
+            self._pass_on(link)
             bad = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"), drawn)
             self._bad[link] = bad
             if badness.stall_ns:
@@ -280,8 +282,8 @@ class Network:
         datagrams = self._stalled.pop(link, None)
         if datagrams is None:
             return
-        for arrived in datagrams:
-            self._agenda.after(0, self._probed, link, arrived)
+        for arrived, flow in datagrams:
+            self._agenda.after(0, self._probed, link, arrived, flow)
         for connection in self._held.values():
             if link in {connection.ahead, connection.behind}:
                 self._agenda.after(0, self._let_go, connection)
@@ -296,6 +298,8 @@ class Network:
         return delay_ns
 
     def _come_there(self, over: Connection, number: int, message: object) -> None:
+        if self._cuts and over.ahead in self._cuts:
+            self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
         if ((self._cuts or self._stalled) and self._stops_there(over)) or over.held_there:
             over.held_there.append((number, message))
             self._held[over.number] = over
@@ -308,10 +312,7 @@ class Network:
             self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
-        if over.ahead in self._cuts:
-            self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
-            return True
-        if self._holds(over.ahead, over):
+        if over.ahead in self._cuts or self._holds(over.ahead, over):
             return True
         # A handshake needs both ways.
         opens = over.server is None

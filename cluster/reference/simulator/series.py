@@ -27,7 +27,7 @@ class Spacing:
     flows: int = 1
 
 
-class _Series:
+class Series:
     """What was sent over one link, and what came of it."""
 
     def __init__(self, network: Network, agenda: Agenda, link: Link, spacing: Spacing) -> None:
@@ -45,6 +45,7 @@ class _Series:
         return len(self._numbers), len(self._trips_ns)
 
     def send(self, count: int) -> None:
+        """Send as many more, all at once."""
         for _ in range(count):
             number = len(self._sent_ns)
             self._sent_ns.append(self._agenda.now)
@@ -52,6 +53,7 @@ class _Series:
             self._network.probe(self._link, arrived, size=self._size, flow=flow)
 
     def told(self) -> Measured:
+        """Return what has become of them so far."""
         return Measured.of(
             self._numbers,
             sent=len(self._sent_ns),
@@ -75,8 +77,6 @@ def measure(
     agenda: Agenda,
     links: Collection[Link],
     spacing: Spacing,
-    *,
-    late_s: float = 0.0,
 ) -> Mapping[Link, Measured]:
     """Send a series over each link at the same time, and wait until all came or none comes.
 
@@ -85,22 +85,32 @@ def measure(
         agenda: Its time.
         links: The directed links.
         spacing: Of each series.
-        late_s: So much later than usual datagrams may come.
     """
     count, burst = spacing.count, spacing.burst
-    series = {link: _Series(network, agenda, link, spacing) for link in links}
+    series = {link: Series(network, agenda, link, spacing) for link in links}
     for first in range(0, count, burst):
         after_ns = round(first * spacing.interval_s * _NS_PER_S)
         for each in series.values():
             agenda.after(after_ns, each.send, min(burst, count - first))
     pause_until(stopwatch_s() + count * spacing.interval_s)
-    limit_s = quiet_until_s = stopwatch_s() + _LIMIT_S + late_s
+    limit_s = quiet_until_s = stopwatch_s() + _LIMIT_S
     heard: list[tuple[int, int]] = []
     while any(each.heard[1] < count for each in series.values()):
         now_s, before, heard = stopwatch_s(), heard, [each.heard for each in series.values()]
         if heard != before:
-            quiet_until_s = now_s + _QUIET_S + late_s
+            quiet_until_s = now_s + _QUIET_S
         if now_s > min(quiet_until_s, limit_s):
             break
         pause_until(now_s + _LOOK_S)
     return {link: each.told() for link, each in series.items()}
+
+
+class SentVolley:
+    """Implements `cluster.protocol.Volley` over simulated links, whose names it is given."""
+
+    def __init__(self, series: Mapping[tuple[str, str], Series]) -> None:
+        self._series = series
+
+    def look(self) -> Mapping[tuple[str, str], Measured]:
+        """Return what has become of the datagrams so far."""
+        return {link: each.told() for link, each in self._series.items()}
