@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.series import measured
-from cluster.hosts.shaper import BURST_BYTES, HELD_NS, PACKETS_AT_ONCE, QUEUE_NS, Line, Shaper, Way
+from cluster.hosts.shaper import (
+    BURST_BYTES,
+    HELD_NS,
+    PACKETS_AT_ONCE,
+    QUEUE_NS,
+    STALLED_PACKETS,
+    Line,
+    Shaper,
+    Way,
+    give_back,
+)
 from cluster.protocol import Quality
 
 MS = 1_000_000
@@ -97,6 +107,25 @@ def test_all_that_comes_into_a_stall_waits_for_its_end_and_keeps_its_order() -> 
         assert due_ns / MS == number * SPACING_NS / MS + max(0, 600 - into_ms)
 
 
+def test_of_one_link_only_so_many_wait_for_the_end_of_a_stall_and_the_rest_is_counted() -> None:
+    stalling = Line(asdict(Quality(stall_ms=600, open_ms=400)), "n1/n2", 0)
+    late = [stalling.send(b"late", at) for at in range(STALLED_PACKETS + 5)]
+    assert [bool(each) for each in late[-6:]] == [True, False, False, False, False, False]
+    assert stalling.dropped == 5
+    assert stalling.send(b"open", 700 * MS) == [(700 * MS, b"open")], "none of these waits"
+    assert stalling.send(b"next", 1100 * MS) == [(1600 * MS, b"next")], "another stall has room"
+    assert stalling.dropped == 5
+
+
+def test_what_comes_while_a_shaper_ends_finds_room_and_goes_behind_what_waits() -> None:
+    stalling = Line(asdict(Quality(stall_ms=600, open_ms=400)), "n1/n2", 0)
+    for at in range(STALLED_PACKETS):
+        stalling.send(b"late", at)
+    stalling.stall_no_more()
+    assert stalling.send(b"last", 5) == [(5, b"last")]
+    assert stalling.dropped == 0
+
+
 class Out:
     """Where packets leave."""
 
@@ -118,8 +147,14 @@ def test_a_shaper_that_ends_lets_all_go_in_order_that_it_holds() -> None:
     sent = [b"\x45" + bytes(15) + address + bytes([number]) for number in range(count)]
     for packet in sent:
         sender.send(packet)
+    half = count // 2
+    shaper._take()  # Some wait in it already, the others in the device.
     shaper.empty()
     assert out.packets == sent
+    for packet in sent[:half]:
+        sender.send(packet)
+    give_back(shaper, ["127.0.0.2", "127.0.0.3"], "lqs-is-gone")  # No route can be deleted.
+    assert out.packets == [*sent, *sent[:half]]
     sender.close()
     device.close()
 

@@ -4,6 +4,7 @@ import errno
 import gc
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -324,6 +325,65 @@ def test_a_stall_and_a_cut_of_one_link_each_hold_by_themselves() -> None:
     simulation.network.join([(2, 1)])
     simulation.run(5)
     assert len(echo.seen) - seen > 1500
+
+
+def test_another_badness_ends_a_stall_and_lets_go_what_it_held() -> None:
+    simulation, one, _, _ = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    network, came = simulation.network, list[int]()
+    network.make_bad([(2, 1)], Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S))
+    for number in range(50):
+        network.probe((2, 1), partial(came.append, number))
+    simulation.run(1)
+    seen = len(echo.seen)
+    assert came == []
+    network.make_bad([(2, 1)], Badness(delay_ns=1))
+    simulation.run(1)
+    assert not network.is_stalled(2, 1)
+    assert len(came) > 45
+    assert len(echo.seen) - seen > 150
+
+
+def test_without_a_seed_one_draw_decides_for_both_ways() -> None:
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
+    half = Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S, stall_share=0.5)
+    network = simulation.network
+    network.make_bad([(2, 1), (1, 2)], half)
+    there, back = network._bad[2, 1], network._bad[1, 2]
+    keys = [f"{number}" for number in range(40)]
+    assert [*map(there.stalls, keys)] == [*map(back.stalls, keys)]
+    assert {*map(there.stalls, keys)} == {True, False}
+
+
+def test_a_flow_that_is_held_is_held_again_as_itself() -> None:
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
+    network, came = simulation.network, list[int]()
+    half = Badness(stall_ns=60 * NS_PER_S, open_ns=1, stall_share=0.5)
+    network.make_bad([(2, 1)], half, seed=1)
+    stalls = [flow for flow in range(1, 20) if network._bad[2, 1].stalls(f"flow-{flow}")]
+    for flow in range(1, 20):
+        network.probe((2, 1), partial(came.append, flow), flow=flow)
+    simulation.run(1)
+    assert {*came}.isdisjoint(stalls)
+    network.make_bad([(2, 1)], half, seed=1)  # Lets go what is held, and stalls at once.
+    simulation.run(1)
+    assert {*came}.isdisjoint(stalls)
+
+
+def test_what_a_cut_keeps_is_counted_once_however_often_a_stall_ends() -> None:
+    simulation, _, _, _ = pair(lambda _: Echo(), timeout_ns=600 * NS_PER_S)
+    simulation.run(1)
+    network = simulation.network
+    network.make_bad([(2, 1)], Badness(stall_ns=NS_PER_S, open_ns=1))
+    network.cut([(2, 1)])
+    simulation.run(1)
+    first = network.dropped[2, 1]
+    asked = simulation.network._held
+    assert asked
+    simulation.run(20)
+    assert network.dropped[2, 1] / 21 <= first * 1.1
 
 
 def test_a_connection_that_is_opened_needs_both_ways() -> None:
