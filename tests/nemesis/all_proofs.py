@@ -12,7 +12,7 @@ PROOFS: dict[str, Proof] = {
     **proofs.PROOFS,
     **dict(collected("PROOF_OF", folder="tests/nemesis")),
 }
-_OF_LINKS = {"links", "traffic", "late traffic", "late flows"}
+_OF_LINKS = {"links", "traffic", "late traffic"}
 OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in _OF_LINKS)
 """These need no broker to be proven, but machines only."""
 OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

@@ -18,8 +18,8 @@ from results.record.clock import stopwatch_s
 
 BUFFER_BYTES = 1 << 20
 INTERVAL_S = 0.003
-heard: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-"""Numbers of datagrams, by sender and series."""
+heard: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+"""When datagrams came, by sender, series and number: machines of one kernel share that clock."""
 
 
 def echo(own: socket.socket) -> None:
@@ -27,7 +27,7 @@ def echo(own: socket.socket) -> None:
     while True:
         data, sender = own.recvfrom(4096)
         series, number = map(int, data[:16].split())
-        heard[sender[0]][series].add(number)
+        heard[sender[0]][series].setdefault(number, stopwatch_s())
         with suppress(PermissionError):  # A cut that drops it where it is sent.
             own.sendto(data, sender)
 
@@ -105,6 +105,9 @@ class Series:
         return {
             "count": self.order["count"],
             "answered": len(order),
+            "flows": len(self.flows),
+            "sent_s": [self.sent[address, number] for number in range(self.order["count"])],
+            "back_s": [first.get(number) for number in range(self.order["count"])],
             "copies": len(answers) - len(order),
             "overtaken": sum(number < max(order[: at + 1]) for at, number in enumerate(order)),
             "trips_ms": sorted((at - self.sent[address, n]) * 1000 for n, at in first.items()),
@@ -129,7 +132,7 @@ def main(port: int, asked_port: int) -> None:
             told = Series(order).ask(asked_port)
         else:
             series = order["series"]
-            told = {sender: len(those[series]) for sender, those in list(heard.items())}
+            told = {sender: [*those[series].items()] for sender, those in list(heard.items())}
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 

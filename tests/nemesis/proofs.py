@@ -22,7 +22,10 @@ AROUND = ("n1-n2", "n2-n3")
 GOOD_MS = 50.0
 """Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
 LATE_MS = 1000.0
-"""Of one over a link that stalls for 2 s and more."""
+"""Of what comes over a link that stalls for 2 s and more, unless it is sent near the end of that;
+busy machines are slow, and not so slow."""
+LEAST_FLOWS = 3
+"""Of 20, fewer that stall, or do not, come less than once in a thousand times."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -111,27 +114,53 @@ def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
 
 
 def stall_proof(*names: str) -> Proof:
-    """Return how links that stall are proven: all comes, in order, seconds late."""
-    shows = _links(dict.fromkeys(names, _is_stalled))
-    return Proof(witness="late traffic", shows=shows, gone=_links_gone)
+    """Return how links that stall are proven: all comes, in order, seconds late one way."""
+    return _late(names, lambda link: way_of(link) != "")
 
 
 def half_stall_proof(*names: str) -> Proof:
     """Return how links are proven of whose connections some stall: all comes, some of it late."""
-    shows = _links(dict.fromkeys(names, _stalls_in_part))
-    return Proof(witness="late flows", shows=shows, gone=_links_gone)
+    return _late(names, _stalls_in_part)
+
+
+def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
+    """Return the proof by links that are each late in some look: they stall by turns."""
+
+    def shows(_: Seen, looks: Sequence[Seen]) -> bool:
+        others = all(is_whole(look[name]) for look in looks for name in look if name not in names)
+        return others and all(any(is_late(look[name]) for look in looks) for name in names)
+
+    return Proof(witness="late traffic", shows=shows, gone=_links_gone)
+
+
+def way_of(link: Seen) -> str:
+    """Return which way a link stalls in a look, `there` or `back`, if all flows do; else none."""
+    if not _all_came_once(link) or link["overtaken"]:
+        return ""
+    late_there, soon_there = _flows_late(link, "there_ms")
+    late_back, soon_back = _flows_late(link, "back_ms")
+    if len(late_there) == link["flows"] and not soon_there:
+        return "there"
+    is_back = len(soon_there) == len(late_back) == link["flows"] and not late_there | soon_back
+    return "back" if is_back else ""
 
 
 def _stalls_in_part(link: Seen) -> bool:
-    whole = link["answered"] == link["heard"] == link["count"] and not link["copies"]
-    trips = link["trips_ms"]
-    return bool(whole and link["connects"] and trips[0] < GOOD_MS < LATE_MS < trips[-1])
+    late, soon = _flows_late(link, "there_ms")
+    some = min(len(late), len(soon)) >= LEAST_FLOWS and not late & soon
+    return _all_came_once(link) and some
 
 
-def _is_stalled(link: Seen) -> bool:
-    whole = link["answered"] == link["heard"] == link["count"] and link["connects"]
-    late = median_ms(link) > LATE_MS
-    return bool(whole and late and not link["copies"] and not link["overtaken"])
+def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
+    """Return the flows of which some datagrams came late, and those of which some came soon."""
+    flows, ms = link["flows"], link[what]
+    late = {number % flows for number, each in enumerate(ms) if each > LATE_MS}
+    soon = {number % flows for number, each in enumerate(ms) if each < LATE_MS}
+    return late, soon
+
+
+def _all_came_once(link: Seen) -> bool:
+    return link["answered"] == link["heard"] == link["count"] and not link["copies"]
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

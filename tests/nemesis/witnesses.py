@@ -5,6 +5,7 @@ links by programs with sockets of their own, metadata and stamps by a client, th
 in which Kafka keeps what it knows of it.
 """
 
+import itertools
 import json
 import os
 import re
@@ -301,11 +302,23 @@ class Sockets:
             heard = self._order(node, {"do": "heard", "series": self._series})
             own = self._addresses.get(asker)
             # Clients have whatever address is not a node's.
-            link["heard"] = sum(
-                number
-                for sender, number in heard.items()
-                if (sender == own if own else sender not in self._names)
+            came = dict(
+                itertools.chain.from_iterable(
+                    numbers
+                    for sender, numbers in heard.items()
+                    if (sender == own if own else sender not in self._names)
+                )
             )
+            link["heard"] = len(came)
+            sent_s, back_s = link.pop("sent_s"), link.pop("back_s")
+            link["there_ms"] = [
+                None if number not in came else (came[number] - at_s) * 1000
+                for number, at_s in enumerate(sent_s)
+            ]
+            link["back_ms"] = [
+                None if number not in came or at_s is None else (at_s - came[number]) * 1000
+                for number, at_s in enumerate(back_s)
+            ]
         return links
 
     def close(self) -> None:
