@@ -57,6 +57,7 @@ BEFELL = {
     "isolate": "was cut off", "halves": "was cut off",
     "one-way-in": "could not receive from the others",
     "one-way-out": "could not send to the others",
+    "link-stall": "had its links stall", "connection-stall": "had half of its connections stall",
 }  # fmt: skip
 """What a fault does to its targets that can cost a leader its place, where all of it is at once."""
 _DOUBTFUL = {
@@ -68,6 +69,8 @@ _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it could not receive from the others",
     "one-way-out": "while it could not send to the others",
+    "link-stall": "while its links stalled",
+    "connection-stall": "while half of its connections stalled",
 }  # fmt: skip
 """Faults under which a leader goes on."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")

@@ -41,7 +41,7 @@ from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
-from nemesis.targets import QUORUM_VOTERS
+from nemesis.targets import COORDINATOR, QUORUM_VOTERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
@@ -199,7 +199,9 @@ def _stall(
 
 
 def _client_stall(make: FaultMaker) -> Kind:
-    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=("leader",))
+    # Clients ask all of these, and what each keeps no other does.
+    aims = ("leader", COORDINATOR, "controller")
+    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=aims)
 
 
 def _clock(make: FaultMaker) -> Kind:

@@ -133,6 +133,15 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     ("hit", "words"),
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
+        (fault("link-stall", S - 9), "acknowledged it (acks=1) while its links stalled, and"),
+        (
+            fault("connection-stall", S - 9),
+            "acknowledged it (acks=1) while half of its connections stalled, and",
+        ),
+        (
+            fault("link-stall", S + HALF),
+            "(acks=1), had its links stall in a fault asked for before the send, and",
+        ),
         (
             fault("isolate", S + HALF),
             "(acks=1), was cut off by a fault asked for before the send, and",

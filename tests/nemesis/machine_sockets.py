@@ -17,7 +17,6 @@ from typing import Any
 from results.record.clock import stopwatch_s
 
 BUFFER_BYTES = 1 << 20
-INTERVAL_S = 0.003
 heard: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
 """When datagrams came, by sender, series and number: machines of one kernel share that clock."""
 
@@ -73,7 +72,7 @@ class Series:
                 data = f"{self.order['series']:07} {number:08}".encode()
                 flow = self.flows[number % len(self.flows)]
                 flow.sendto(data.ljust(size, b"."), (address, port))
-            self._hear(start + number * INTERVAL_S)
+            self._hear(start + number * self.order["interval_s"])
         self._hear(stopwatch_s() + self.order["tail_s"])
         told = {each: {**self._told(each), "connects": is_open(calls[each])} for each in self.seen}
         for flow in self.flows:

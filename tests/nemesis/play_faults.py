@@ -317,7 +317,9 @@ class Room:
             "links": lambda: self._sockets.look(count=20, size=100, tail_s=0.4),
             "traffic": lambda: self._sockets.look(count=150, size=1200, tail_s=0.9),
             # What waits for one stall there, and for another one back, has 16 s to go.
-            "late traffic": lambda: self._sockets.look(count=40, size=100, tail_s=18.0, flows=20),
+            "late traffic": lambda: self._sockets.look(
+                count=40, size=100, tail_s=18.0, flows=20, interval_s=0.0
+            ),
             "brokers": lambda: {"brokers": self.places[node].brokers()},
             "files": lambda: self._look_at_files(node),
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},

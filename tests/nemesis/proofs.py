@@ -127,15 +127,23 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
     """Return the proof by links that are each late in some look: they stall by turns."""
 
     def shows(_: Seen, looks: Sequence[Seen]) -> bool:
-        others = all(is_whole(look[name]) for look in looks for name in look if name not in names)
+        others = all(_passes(look[name]) for look in looks for name in look if name not in names)
         return others and all(any(is_late(look[name]) for look in looks) for name in names)
 
-    return Proof(witness="late traffic", shows=shows, gone=_links_gone)
+    return Proof(
+        witness="late traffic",
+        shows=shows,
+        gone=lambda _, after: all(map(_passes, after.values())),
+    )
+
+
+def _passes(link: Seen) -> bool:
+    return bool(_all_came_once(link) and link["connects"] and median_ms(link) < GOOD_MS)
 
 
 def way_of(link: Seen) -> str:
     """Return which way a link stalls in a look, `there` or `back`, if all flows do; else none."""
-    if not _all_came_once(link) or link["overtaken"]:
+    if not _all_came_once(link) or link["overtaken_there"]:
         return ""
     late_there, soon_there = _flows_late(link, "there_ms")
     late_back, soon_back = _flows_late(link, "back_ms")
@@ -160,7 +168,7 @@ def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
 
 
 def _all_came_once(link: Seen) -> bool:
-    return link["answered"] == link["heard"] == link["count"] and not link["copies"]
+    return bool(link["answered"] == link["heard"] == link["count"] and not link["copies"])
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

@@ -280,11 +280,13 @@ class Sockets:
         for name in self._programs:
             self._order(name, {"do": "heard", "series": 0})
 
-    def look(self, *, count: int, size: int, tail_s: float, flows: int = 1) -> Seen:
+    def look(
+        self, *, count: int, size: int, tail_s: float, flows: int = 1, interval_s: float = 0.003
+    ) -> Seen:
         """Return what became of datagrams and connections over each link that is asked for."""
         self._series += 1
         order = {"do": "ask", "series": self._series, "count": count, "size": size}
-        order |= {"tail_s": tail_s, "flows": flows}
+        order |= {"tail_s": tail_s, "flows": flows, "interval_s": interval_s}
 
         def asked(asker: str, nodes: Sequence[str]) -> Seen:
             addresses = [self._addresses[node] for node in nodes]
@@ -310,6 +312,8 @@ class Sockets:
                 )
             )
             link["heard"] = len(came)
+            # By one socket; of answers that several sockets get nobody knows which came first.
+            link["overtaken_there"] = sum(a > b for a, b in itertools.pairwise(came))
             sent_s, back_s = link.pop("sent_s"), link.pop("back_s")
             link["there_ms"] = [
                 None if number not in came else (came[number] - at_s) * 1000

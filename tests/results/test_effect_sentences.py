@@ -1,7 +1,7 @@
 """What the page says of each effect that a fault can have, and of what it does not know."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import pytest
@@ -39,10 +39,12 @@ from nemesis.disk_effects import (
 from nemesis.effects import Effect, HealEffect, SaysItself, effect_to_json
 from nemesis.link_effects import (
     ClearEffect,
+    CutEffect,
     FlapEffect,
     FlappedEffect,
     FlapPhase,
     LinkClear,
+    LinkEffect,
     LinkMeasured,
     LinkQuality,
     QualityEffect,
@@ -59,7 +61,6 @@ GOOD = LinkMeasured(
     overtaken=0,
     fastest_ms=0.2,
     median_ms=0.3,
-    slowest_ms=0.9,
     spread_ms=0.1,
     rate_kbit=9000,
 )
@@ -70,7 +71,6 @@ BAD = LinkMeasured(
     overtaken=4,
     fastest_ms=200.0,
     median_ms=210.0,
-    slowest_ms=250.0,
     spread_ms=90,
     rate_kbit=512,
 )
@@ -85,10 +85,32 @@ def _quality(**what: float) -> QualityEffect:
     return QualityEffect(shape_id="fault-1", took_s=1, quality=Quality(**what), links=(link,))  # type: ignore[arg-type] # floats
 
 
+def _stalled(share: float) -> QualityEffect:
+    whole = _quality(stall_ms=4000, stall_share=share)
+    midway = replace(BAD, arrived=0)
+    (link,) = whole.links
+    held = replace(link, midway=midway, midway_s=1.4, over_s=4, flows=20, flows_held=9)
+    return replace(whole, links=(held,))
+
+
+def _silence(**what: object) -> CutEffect:
+    link = LinkEffect(sender="n1", receiver="n2", cut=True, before=True, during=False, **what)  # type: ignore[arg-type] # As its fields.
+    return CutEffect(cut_id="c", took_s=1, links=(link,))
+
+
 SENTENCES: list[tuple[Any, str]] = [
     (
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
         "probes stopped arriving and arrived again, by turns, on n1 → n2",
+    ),
+    (_silence(), "probes stopped arriving on 1 of 1 cut links (n1 → n2)"),
+    (
+        _silence(stalled_by_others=True, dropped=0),
+        "probes stopped arriving on 0 of 1 cut links (n1 → n2)",
+    ),
+    (
+        _silence(stalled_by_others=True, dropped=3),
+        "probes stopped arriving on 1 of 1 cut links (n1 → n2)",
     ),
     (_quality(delay_ms=100), "datagrams on 1 link: fastest round trip 0.2 → 200.0 ms"),
     (_quality(jitter_ms=100), "datagrams on 1 link: spread of round trips 0.1 → 90.0 ms"),
@@ -96,10 +118,14 @@ SENTENCES: list[tuple[Any, str]] = [
     (_quality(duplicate=0.2), "datagrams on 1 link: arrived twice 0.0 → 10.0 %"),
     (_quality(reorder=0.2), "datagrams on 1 link: overtaken 0.0 → 8.0 %"),
     (
-        _quality(stall_ms=4000),
+        _stalled(1.0),
+        "datagrams on 1 link: 0 of 50 had arrived after 1.4 s; after 4.0 s 40 had arrived",
+    ),
+    (
+        _stalled(0.5),
         (
-            "datagrams on 1 link: slowest round trip 0.9 → 250.0 ms; lost 0.0 → 20.0 %;"
-            " overtaken 0.0 → 8.0 %"
+            "datagrams on 1 link: 9 of 20 flows stalled for 1.4 s or longer;"
+            " after 4.0 s 40 had arrived"
         ),
     ),
     (_quality(rate_kbit=512), "datagrams on 1 link: rate 9,000.0 → 512.0 kbit/s"),
@@ -267,6 +293,20 @@ HEALS: list[tuple[Any, str]] = [
         "datagrams pass as before on 1 of 2 links",
     ),
     (
+        ClearEffect(
+            shape_id="s",
+            took_s=1,
+            links=(LinkClear(sender="n1", receiver="n2", after=GOOD, let_go=BAD),),
+            killed=("n1",),
+            dropped=7,
+        ),
+        (
+            "datagrams pass as before on 1 of 1 link; of 50 sent right before the heal 40 arrived;"
+            " 7 packets found no room while links stalled; what made them bad at n1 had to be"
+            " killed"
+        ),
+    ),
+    (
         ClearEffect(shape_id="s", took_s=1, links=(), ended_before=("n1", "n3")),
         "datagrams pass as before on 0 of 0 links; what made them bad at n1, n3 had died before",
     ),
@@ -311,7 +351,7 @@ HEALS: list[tuple[Any, str]] = [
     ),
 ]
 OF_OLD = {
-    "CutEffect", "KillEffect", "StopEffect", "PauseEffect", "PowerLossEffect",
+    "KillEffect", "StopEffect", "PauseEffect", "PowerLossEffect",
     "JoinEffect", "BackEffect", "SupersededEffect", "LeftEffect",
 }  # fmt: skip
 """Told on the pages of whole runs, in other tests."""
