@@ -10,13 +10,19 @@ from cluster.protocol import ClusterError, Measured
 from nemesis.evidence import held_flows, is_whole
 from nemesis.flapping import Flapping
 from nemesis.isolate import isolate
+from nemesis.life import TOO_SHORT
 from nemesis.link_stall import link_stall
 from nemesis.protocol import Aim, Patience
 from nemesis.registry import KINDS
+from nemesis.runner import Nemesis
+from nemesis.schedule import Schedule
+from nemesis.scheduled import ScheduledFault
 from nemesis.stalls import MIDWAY, OPEN_MS, STALL_MS, StalledLinks, stalling
 from nemesis.sweep import sweep
 from nemesis.undo import Unshape
-from results.record.clock import pause_until, stopwatch_s
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan
 from results.record.runtime import new_event, start
 from tests.nemesis.proofs import AROUND, stall_proof
 from tests.nemesis.simulated_room import stalls_as_drawn
@@ -186,6 +192,34 @@ def test_the_end_of_the_main_phase_ends_the_search_for_an_effect(tmp_path: Path)
         return stopwatch_s() - began_s
 
     assert links.play(work) < 1
+
+
+def test_a_fault_that_the_end_of_the_main_phase_cuts_short_says_so(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path / "machines")
+    paths = RunPaths(tmp_path / "run")
+    paths.live.mkdir(parents=True)
+    fault = ScheduledFault(fault_id=1, at_s=0, kind="link-stall", target="n2", hold_s=1)
+
+    def work() -> tuple[float, str | None]:
+        nemesis = Nemesis(
+            plan=Plan(nodes=3), schedule=Schedule(faults=(fault,), overlapping=True),
+            cluster=links.site.cluster, hosts=links.hosts, clock=RunClock(start_ns=0), paths=paths,
+            state_of=links.site.state_of,
+        )  # fmt: skip
+        stop, began_s = new_event(), stopwatch_s()
+        task = start(lambda: nemesis.run(stop), "faults", awaited=True)
+        pause_until(began_s + 0.5)
+        stop.set()
+        task.result()
+        took_s = stopwatch_s() - began_s
+        assert nemesis.heal_all(limit_s=30).failed == ()
+        nemesis.close()
+        (life,) = nemesis._lives
+        return took_s, life.row.spec.without_effect
+
+    took_s, why = links.play(work)
+    assert why == TOO_SHORT
+    assert took_s < 1
 
 
 def test_flows_are_late_as_a_whole_or_not_at_all() -> None:
