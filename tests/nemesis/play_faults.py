@@ -43,7 +43,7 @@ from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.brokers import brokers_of
 from tests.machine import tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE
 from tests.nemesis.witnesses import (
@@ -78,8 +78,6 @@ LATE_LIMIT_S = 80.0
 LATENT, NOTICED = 1, 2
 """Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""
 SEEDS = {"docker": NOTICED, "process": NOTICED}
-SEEDS_OF = {"link-stall": (1, 5, 7), "client-stall": (1, 5, 7)}
-"""Which draw each direction, and both."""
 
 
 Aimed = tuple[tuple[str, ...], tuple[str, int] | None]

@@ -15,8 +15,7 @@ from cluster.hosts.clock import library
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from tests.machine import needs, runs_here, tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS
-from tests.nemesis.play_faults import SEEDS_OF
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.played_faults import (
     DOCKER,
     NAMESPACE,

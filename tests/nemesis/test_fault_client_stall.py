@@ -19,6 +19,7 @@ from tests.nemesis.virtual_links import NeverUnshaped, VirtualLinks, aim, begun,
 
 PROOF_OF = [("client-stall", stall_proof("clients-n2"))]
 SHOWS_OF = [("client-stall", stalls_as_drawn)]
+SEEDS_OF = [("client-stall", (1, 5, 7))]  # Each direction, and both.
 REQUESTS, ANSWERS = (CLIENTS, "n2"), ("n2", CLIENTS)
 
 

@@ -41,6 +41,7 @@ from tests.nemesis.virtual_links import (
     OneAfterTheOther,
     OneIsLeftOut,
     Reversed,
+    SeenOpenOnly,
     VirtualLinks,
     aim,
     begun,
@@ -49,6 +50,7 @@ from tests.nemesis.virtual_links import (
 
 PROOF_OF = [("link-stall", stall_proof(*AROUND))]
 SHOWS_OF = [("link-stall", stalls_as_drawn)]
+SEEDS_OF = [("link-stall", (1, 5, 7))]  # Each direction, and both.
 SEEDS = range(12)
 WAYS = {"in": tuple(sorted(IN)), "out": tuple(sorted(OUT)), "both": tuple(sorted(IN | OUT))}
 
@@ -146,6 +148,18 @@ def test_a_stall_that_stays_is_not_healed_however_often_it_is_open(tmp_path: Pat
             return fault.confirm_healed(Patience(limit_s=60)) is None
 
         assert links.play(work), seed
+
+
+def test_looks_that_are_too_far_from_each_other_prove_no_heal(tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path, SeenOpenOnly)
+
+    def work() -> None:
+        fault = stalling(aim(), links.site, WAYS["in"])
+        fault.inject()
+        fault.heal()
+        assert fault.confirm_healed(Patience(limit_s=60)) is None
+
+    links.play(work)
 
 
 def test_links_that_lose_what_they_are_given_are_not_healed(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from typing import TypeVar
 
 from cluster.protocol import Link, Quality, ShapeEnd
 from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.series import SentVolley
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from nemesis.link_effects import ClearEffect, QualityEffect
 from nemesis.network import Network
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stalls import StalledLinks
+from results.record.clock import pause_until, stopwatch_s
 from tests.nemesis.conftest import FakeCluster
 
 NODES = ["n1", "n2", "n3"]
@@ -26,17 +28,21 @@ T = TypeVar("T")
 class Machines(SimulatedMachines):
     """Machines that shape as they are told."""
 
-    @property
-    def network_between(self) -> Simulation:
-        """The simulation that they are in."""
-        return self._simulation
-
 
 class NeverUnshaped(Machines):
     """What stalls, stalls on."""
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
         return {sender: ShapeEnd() for sender, _ in self._shapes.get(shape_id, ())}
+
+
+class SeenOpenOnly(NeverUnshaped):
+    """What stalls, stalls on, and whoever looks is held up until it is open."""
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
+        while self._simulation.network._stalled:
+            pause_until(stopwatch_s() + 0.01)
+        return super().volley(links, count=count, flows=flows)
 
 
 class NeverShaped(Machines):

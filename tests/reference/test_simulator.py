@@ -373,17 +373,14 @@ def test_a_flow_that_is_held_is_held_again_as_itself() -> None:
 
 
 def test_what_a_cut_keeps_is_counted_once_however_often_a_stall_ends() -> None:
-    simulation, _, _, _ = pair(lambda _: Echo(), timeout_ns=600 * NS_PER_S)
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=600 * NS_PER_S)
     simulation.run(1)
     network = simulation.network
     network.make_bad([(2, 1)], Badness(stall_ns=NS_PER_S, open_ns=1))
     network.cut([(2, 1)])
-    simulation.run(1)
-    first = network.dropped[2, 1]
-    asked = simulation.network._held
-    assert asked
     simulation.run(20)
-    assert network.dropped[2, 1] / 21 <= first * 1.1
+    (held,) = network._held.values()
+    assert network.dropped[2, 1] == len(held.held_there) > 1000
 
 
 def test_a_connection_that_is_opened_needs_both_ways() -> None:
