@@ -7,7 +7,7 @@ heard, and answered, and after that the first one arrives. See `stalls` for what
 from cluster.protocol import CLIENTS
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.stalls import HALF, StalledLinks, stalling
+from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def client_connection_stall(aim: Aim, site: Site) -> StalledLinks:
@@ -21,8 +21,7 @@ SAYS = {
         does="half of the connections between clients and the targets stall as with a whole link;"
         " the other half passes",
         injected="as `delay`, on the clients' machine too",
-        proven="of numbered datagrams from 20 ports those of 3 or more have not come after a third"
-        " of a stall, those of 3 or more have; in the end all have, hardly any lost",
-        undone="as `link-stall`",
+        proven=HALF_PROVEN,
+        undone=UNDONE,
     ),
 }

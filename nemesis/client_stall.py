@@ -9,7 +9,7 @@ brokers see each other all along; harness and observer live where clients do, an
 from cluster.protocol import CLIENTS
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.stalls import StalledLinks, stalling
+from nemesis.stalls import PROVEN, UNDONE, StalledLinks, stalling
 
 
 def client_stall(aim: Aim, site: Site) -> StalledLinks:
@@ -25,7 +25,7 @@ SAYS = {
         does="what clients send to the targets, or the answers, or both, waits for 2 to 8 s and"
         " then goes on in order, again and again",
         injected="as `delay`, on the clients' machine too",
-        proven="as `link-stall`",
-        undone="as `link-stall`",
+        proven=PROVEN,
+        undone=UNDONE,
     ),
 }

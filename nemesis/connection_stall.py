@@ -9,7 +9,7 @@ Which connections there are at the time decides what it meets: followers have on
 
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.stalls import HALF, StalledLinks, stalling
+from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def connection_stall(aim: Aim, site: Site) -> StalledLinks:
@@ -22,8 +22,7 @@ SAYS = {
         does="half of the connections between the targets and all others stall as with a whole"
         " link; the other half passes",
         injected="as `delay`",
-        proven="of numbered datagrams from 20 ports those of 3 or more have not come after a third"
-        " of a stall, those of 3 or more have; in the end all have, hardly any lost",
-        undone="as `link-stall`",
+        proven=HALF_PROVEN,
+        undone=UNDONE,
     ),
 }

@@ -9,7 +9,7 @@ It differs from a cut in what comes afterwards: all that was sent arrives, old a
 from nemesis.grudges import deafness, isolation, links_of, muteness
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
-from nemesis.stalls import StalledLinks, stalling
+from nemesis.stalls import PROVEN, UNDONE, StalledLinks, stalling
 
 
 def link_stall(aim: Aim, site: Site) -> StalledLinks:
@@ -23,10 +23,7 @@ SAYS = {
         does="packets between the targets and all others, one way or both, wait for 2 to 8 s and"
         " then go on in order, again and again",
         injected="as `delay`",
-        proven="of numbered datagrams, sent at once, none has arrived after a third of a stall; in"
-        " the end all have, in order, hardly any lost; over the other way, if it does not stall,"
-        " all arrive soon and no answer does",
-        undone="removal of its shape, which lets all go; for longer than links are open between two"
-        " stalls all datagrams come back soon",
+        proven=PROVEN,
+        undone=UNDONE,
     ),
 }
