@@ -61,7 +61,7 @@ _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
-    r"|ZooKeeperClientTimeoutException"
+    r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
 )
 """What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient."""
 _CRASHES = frozenset(

@@ -108,17 +108,17 @@ def _with_room(
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
 
-    def settles_s(family: str) -> tuple[float, float]:
+    def lasts_s(family: str) -> tuple[float, float]:
         # Of two that take as long in virtual time, what takes longer on real hosts.
         kinds = [KINDS[kind] for kind in left[family]]
-        return min((kind.settles_s(plan.hosts), kind.settle_s) for kind in kinds)
+        return min((kind.lasts_s(0, plan.hosts), kind.confirm_s + kind.settle_s) for kind in kinds)
 
     left = dict(families)
     while left:
         dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left, abilities)}
         if dealt == left.keys():
             return left
-        del left[max(left, key=settles_s)]
+        del left[max(left, key=lasts_s)]
     return families
 
 

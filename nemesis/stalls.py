@@ -58,8 +58,8 @@ ARRIVES_S = 2.0
 MOST_LOOKS_BEFORE = 8
 PROVEN = (
     "of numbered datagrams, sent at once, none has arrived after a third of a stall; in the end all"
-    " have, in order, hardly any lost; over the other way, if it does not stall, all arrive soon and"
-    " no answer does"
+    " have, in order, hardly any lost; over the other way, if it does not stall, all arrive soon"
+    " and no answer does"
 )
 HALF_PROVEN = (
     "of numbered datagrams from 20 ports those of 3 or more have not come after a third of a stall,"

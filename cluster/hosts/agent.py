@@ -369,7 +369,10 @@ class Agent:
     def _returned(self, request: Message) -> Message:
         for flow in self._flows:
             self._receive(flow)
-        return {"series": {name: self._series[name].told() for name in request["series"]}}
+        found = {name: self._series.get(name) for name in request["series"]}
+        # One of long ago is forgotten, as if nothing of it had been sent.
+        none = {"sent": 0, "round_trip_ms": []}
+        return {"series": {name: each.told() if each else none for name, each in found.items()}}
 
     def _arrived(self, request: Message) -> Message:
         self._receive(self._datagrams)

@@ -21,6 +21,7 @@ WATCHED = Milestone(name="noted", at_ns=90 * S, detail={"lives": "4"})
 GIVING_UP = (
     "ERROR Shutting down because we were unable to register with the controller quorum.",
     "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
+    "ERROR Received a fatal error while waiting for the controller to acknowledge that",
     "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
 )
 
