@@ -4,7 +4,7 @@ Of N operations half send two messages each and half read two; so there are N se
 polled by the clients, N polled by the final reads, and 3 N records on three replicas. Each
 partition has one process that sends and one that reads, four ops behind. One send in 1000 fails for
 certain. The leader changes four times; each change truncates what the old leader had alone.
-Observers ask every leader once a second, and for its metadata every two seconds. The
+Observers ask each leader for offsets every second, and for metadata every two seconds. The
 controllers' log gets a record a second, of one leader and on three nodes. The seed decides hashes
 of records and who leads first.
 """

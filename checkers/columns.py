@@ -17,9 +17,9 @@ _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
 """So many words can be numbered in a byte."""
 PIECE_ROWS = 4_000_000
-"""Of big tables about so many rows are worked on at a time, where they can be."""
+"""Kernels process big tables in pieces of about so many rows, where they can."""
 _SOME = 10_000
-"""Of many keys so many tell how the others lie."""
+"""The edges of pieces are estimated from a sample of so many keys."""
 _PIECE = 1 << 18
 _DENSE = 4
 """Numbers with so many places for each are looked up in a table of their places."""
@@ -107,17 +107,17 @@ def select(table: pa.Table, mask: Mask) -> pa.Table:
 
 
 def slices(table: pa.Table, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a table, so many rows at a time that kernels need little memory."""
+    """Yield some columns of a table in slices of `PIECE_ROWS` rows; an empty one once."""
     rows = table.select(list(names))
     for start in range(0, max(1, rows.num_rows), PIECE_ROWS):
         yield rows.slice(start, PIECE_ROWS)
 
 
 def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Table]:
-    """Yield some columns of a table piece by piece: all rows of a key in one, keys ascending.
+    """Yield some columns of a table in pieces: all rows of a key in one, keys ascending.
 
     Args:
-        table: Small ones are one piece.
+        table: One of at most `PIECE_ROWS` rows is one piece.
         names: Of the columns.
         keys: Of the rows.
     """
@@ -125,8 +125,8 @@ def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Tab
     if len(keys) <= PIECE_ROWS:
         yield rows
         return
-    some = np.sort(keys[:: len(keys) // _SOME])
-    edges = np.unique(some[:: len(some) * PIECE_ROWS // len(keys)])[1:]
+    sample = np.sort(keys[:: max(1, len(keys) // _SOME)])
+    edges = np.unique(sample[:: max(1, len(sample) * PIECE_ROWS // len(keys))])[1:]
     for low, high in zip([None, *edges], [*edges, None], strict=True):
         mask = np.ones(len(keys), dtype=np.bool_) if low is None else keys >= low
         if high is not None:

@@ -7,9 +7,11 @@ them together, place by place: so nobody ever holds more than one part, or one p
 Both engines take the same steps; only what could not be read comes back from them.
 """
 
+import fcntl
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -137,33 +139,51 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
         roots: Their folders.
         do: Takes steps.
     """
-    chosen = list(roots)
-    for root in chosen:
-        sweep(root)
-    try:
-        _compact(chosen, do)
-    finally:
-        for root in chosen:
-            sweep(root)
+    sizes = {root: _bytes(RunPaths(root)) for root in roots}
+    small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
+    big = sorted(root for root, size in sizes.items() if size >= SMALL_BYTES)
+    with ExitStack() as held:
+        for root in big:
+            held.enter_context(_alone(root))
+            _sweep(root)
+        _compact(small, {root: sizes[root] for root in big}, do)
 
 
-def sweep(root: Path) -> None:
-    """Remove what steps leave when they are ended: parts, and tables that are not whole.
+def sweep_left(root: Path) -> None:
+    """Remove what an ended compaction left: parts, and tables that are not whole.
 
     Args:
-        root: The run's folder, in which no step is under way.
+        root: The run's folder. If another check works on it, nothing is removed.
     """
-    with suppress(FileNotFoundError):
-        shutil.rmtree(_parts(root))
+    with suppress(OSError), _alone(root, wait=False):
+        _sweep(root)
+
+
+@contextmanager
+def _alone(root: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the parts of a run, which two checks at a time would mix up.
+
+    Raises:
+        BlockingIOError: Another check holds them, and it is not to be waited for.
+    """
+    folder = os.open(RunPaths(root).record, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _sweep(root: Path) -> None:
+    shutil.rmtree(_parts(root), ignore_errors=True)
     for name in TABLES:
         for left in RunPaths(root).record.glob(drafts(RunPaths(root).table(name))):
             left.unlink(missing_ok=True)
 
 
-def _compact(roots: Sequence[Path], do: Doer) -> None:
-    sizes = {root: _bytes(RunPaths(root)) for root in roots}
-    small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
-    big = [root for root, size in sizes.items() if size >= SMALL_BYTES]
+def _compact(small: Steps, sizes: Mapping[Path, int], do: Doer) -> None:
+    """Take small runs in a step, and big ones, whose sizes are given, in parts."""
+    big = list(sizes)
     looks = []
     for root in big:
         looks += [
@@ -186,6 +206,7 @@ def _compact(roots: Sequence[Path], do: Doer) -> None:
     for _ in do(puts):
         pass
     for root in big:
+        _sweep(root)  # Before the notes: with these, nobody would work on the run again.
         told = [each for (of, _), each in sorted(readings.items()) if of == root]
         write_notes(RunPaths(root), [problem for each in told for problem in each.told()])
 
@@ -310,7 +331,7 @@ def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> Found:
 def _put_together(step: Step) -> None:
     root, name = step.root, step.table
     paths = [*_written(step, name), *(_leave_out(step) if name == _MOVES else ())]
-    files = [TableFile(name, path) for path in paths]
+    files = [TableFile(name, path, own=True) for path in paths]
     write_table(RunPaths(root).table(name), name, _by_place(name, files))
 
 
@@ -327,7 +348,7 @@ def _leave_out(step: Step) -> list[Path]:
     )
     if not assigns:
         return []
-    files = [TableFile(_MOVES, path) for path in _written(step, _MOVES)]
+    files = [TableFile(_MOVES, path, own=True) for path in _written(step, _MOVES)]
     schema = LIVE[_MOVES]
     moves = joined([schema.empty_table(), *(file.read_columns(schema.names) for file in files)])
     rows = left_out(joined(assigns), moves, joined(touches))

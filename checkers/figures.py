@@ -4,8 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
+from checkers.columns import codes, ints, runs_of
 from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
 from results.record.milestones import INTERRUPTED, STOPPED_ON, WATCHER_ENDED
@@ -92,13 +94,18 @@ def _phases(facts: RunFacts) -> dict[str, float]:
 
 
 def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
-    """For each partition the longest time in which sends were tried and none came out ok."""
+    """Return for each partition the most seconds in a row with sends tried and none ok.
+
+    Args:
+        availability: By topic and partition, then by time.
+    """
+    topics, names = codes(availability, "topic")
+    partitions, ok = ints(availability, "partition"), ints(availability, "ok") > 0
     longest: dict[str, int] = {}
-    current: Counter[str] = Counter()
-    for row in availability.to_pylist():
-        place = f"{row['topic']}-{row['partition']}"
-        current[place] = 0 if row["ok"] else current[place] + 1
-        longest[place] = max(longest.get(place, 0), current[place])
+    for start, end in pairwise(runs_of(topics, partitions).tolist()):
+        served = np.flatnonzero(ok[start:end])
+        gaps = np.diff(served, prepend=-1, append=end - start) - 1
+        longest[f"{names[topics[start]]}-{partitions[start]}"] = int(gaps.max())
     return longest
 
 

@@ -127,7 +127,7 @@ def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
     Raises:
         DamagedError: What lies there is not what was written.
     """
-    if place == RUN or file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
+    if file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
         return file.read(place)
     # What kernels use of a table, it has.
     return cast("pa.Table", file.shelved(place, shelf))

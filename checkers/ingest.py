@@ -38,7 +38,7 @@ from results.record.declared import Sight
 from results.record.spans import OP_ID, span_rows
 from results.record.stream import STREAM_SUFFIX, read_whole, table_of
 from results.record.tables import BROKEN, DAMAGE, LIVE, TABLES
-from results.record.terms import OUTCOME_RANK, F, Outcome
+from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """What Kafka says of the id of a topic that has none."""
@@ -197,7 +197,8 @@ def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
     sends = _sends(live["send_invocations"], live["send_completions"])
     answered = np.isin(*_part_keys(sends, live["send_completions"]))
     ops = _ops(live["op_invocations"], live["op_completions"], sends, answered)
-    ops = ops.append_column("messages", pa.array(_messages(ops, sends, live["polled"]), pa.int64()))
+    counts = _messages(ops, sends, live["polled"], live["shared"])
+    ops = ops.append_column("messages", pa.array(counts, pa.int64()))
     tables = {name: live[name] for name in LIVE if name in TABLES}
     tables["faults"] = _last_of_each(live["faults"], "fault_id")
     tables["ops"] = ops
@@ -419,11 +420,16 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
     return ops.set_column(ops.column_names.index("outcome"), "outcome", _words(ranks))
 
 
-def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table) -> Ints:
-    """Return how many messages each op sent or read; of a transaction, how many it sent."""
+def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table, shared: pa.Table) -> Ints:
+    """Return how many messages each op sent or read; of a transaction, how many it sent.
+
+    Of an acknowledgement: of how many records the broker confirmed it.
+    """
     op_ids = ints(ops, "op_id")
     counts = np.zeros(len(op_ids), dtype=np.int64)
-    for parts in (sends, polled):
+    ok = equal(shared, "outcome", Outcome.OK.value)
+    confirmed = select(shared, ok & ~equal(shared, "act", ShareAct.DELIVER.value))
+    for parts in (sends, polled, confirmed):
         home = first_match(ints(parts, "op_id"), op_ids)
         if parts is polled:
             home[np.isin(home, np.flatnonzero(equal(ops, "f", F.TXN.value)))] = -1

@@ -32,6 +32,8 @@ Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
 """The least and the greatest keys of rows, as far as they are known: their first columns."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
+_TOGETHER_ROWS = 1 << 19
+"""Columns of at most so many rows are read at once."""
 GROUP_ROWS = 1 << 20
 """So many rows at most in a row group; a place has as many row groups as it needs."""
 
@@ -120,19 +122,28 @@ class TableFile:
         name: Of the table.
         path: Where it lies.
         content: Its bytes, where only Spark can read that path.
+        own: Whether this check wrote it, so that what it claims needs no look at its pages.
     """
 
     name: str
     path: Path
     content: pa.Buffer | None = None
+    own: bool = False
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
         strings = [each.name for each in TABLES[self.name] if pa.types.is_string(each.type)]
-        source = open_parquet(self.path) if self.content is None else pa.BufferReader(self.content)
         return pq.ParquetFile(
-            source, page_checksum_verification=True, read_dictionary=strings, pre_buffer=False
+            self._source(),
+            page_checksum_verification=True,
+            read_dictionary=strings,
+            pre_buffer=False,
         )
+
+    def _source(self) -> pa.NativeFile:
+        if self.content is not None:
+            return pa.BufferReader(self.content)
+        return pa.OSFile(str(self.path), "rb") if self.own else open_parquet(self.path)
 
     @property
     def sound(self) -> bool:
@@ -274,7 +285,7 @@ class TableFile:
                 raise DamagedError(self.name)
         rest = [name for name in TABLES[self.name].names if name not in {"run_id", *PLACE}]
         rows = self.rows_by_place()[place]
-        return ShelvedTable(rest, rows, lambda name: self._column(at, name), shelf=shelf)
+        return ShelvedTable(rest, rows, lambda name: self._columns(at, [name])[name], shelf=shelf)
 
     def read_columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of all rows, with their pages checked.
@@ -303,20 +314,33 @@ class TableFile:
         return self._read(at, TABLES[self.name].names)
 
     def _read(self, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
+        """Read some columns: many rows column by column, because then two copies count."""
         try:
-            return pa.table({name: self._column(list(numbers), name) for name in names})
+            rows = self._rows_of(numbers)
+            shares = [names] if rows <= _TOGETHER_ROWS else [[name] for name in names]
+            columns = [self._columns(numbers, share) for share in shares]
+            return pa.table({name: each[name] for each in columns for name in each})
         except BROKEN as broken:
             raise DamagedError(self.name) from broken
 
-    def _column(self, numbers: list[int], name: str) -> "pa.Array[Any]":
-        """Read one column; one after the other, because at ten million rows two copies count."""
-        if name in LATER_COLUMNS and name not in self._file.schema_arrow.names:
-            rows = sum(self._file.metadata.row_group(number).num_rows for number in numbers)
-            return coded(pa.nulls(rows, TABLES[self.name].field(name).type))
-        table = self._file.read_row_groups(numbers, columns=[name], use_threads=False)
-        column = coded(table[name])
-        column.validate(full=True)
-        return column
+    def _columns(self, numbers: Sequence[int], names: Sequence[str]) -> "dict[str, pa.Array[Any]]":
+        later = {name for name in names if name in LATER_COLUMNS} - set(
+            self._file.schema_arrow.names
+        )
+        read = [name for name in names if name not in later]
+        table = self._file.read_row_groups(list(numbers), columns=read, use_threads=False)
+        columns: dict[str, pa.Array[Any]] = {}
+        for name in names:
+            if name in later:
+                kind = TABLES[self.name].field(name).type
+                columns[name] = coded(pa.nulls(self._rows_of(numbers), kind))
+            else:
+                columns[name] = coded(table[name])
+                columns[name].validate(full=True)
+        return columns
+
+    def _rows_of(self, numbers: Sequence[int]) -> int:
+        return sum(self._file.metadata.row_group(number).num_rows for number in numbers)
 
 
 def as_recorded(schema: pa.Schema, there: pa.Schema) -> pa.Schema:

@@ -6,7 +6,9 @@ They are kept, because a later version of ingest may make other tables of them (
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 
@@ -16,7 +18,7 @@ from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, pack_stream
 
 _MOST_THREADS = 8
-"""Each holds a group of rows; Arrow does their work side by side."""
+"""Each holds a row group in memory; Arrow lets them run in parallel."""
 
 
 def pack_streams(paths: RunPaths) -> None:
@@ -32,14 +34,25 @@ def pack_streams(paths: RunPaths) -> None:
     for left in _left_over(paths.live):
         with suppress(OSError):
             left.unlink()
-    streams = sorted(paths.live.glob(f"*{STREAM_SUFFIX}"), key=lambda each: -each.lstat().st_size)
+    streams = sorted(paths.live.glob(f"*{STREAM_SUFFIX}"), key=_bytes, reverse=True)
+    stopped = Event()
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        list(pool.map(_pack, streams))
+        try:
+            list(pool.map(partial(_pack, stopped), streams))
+        except BaseException:  # Ctrl-C: a stream may have gigabytes.
+            stopped.set()
+            raise
 
 
-def _pack(stream: Path) -> None:
+def _bytes(stream: Path) -> int:
+    with suppress(OSError):
+        return stream.lstat().st_size
+    return 0
+
+
+def _pack(stopped: Event, stream: Path) -> None:
     with suppress(StoreError, OSError, ValueError, pa.ArrowException):
-        pack_stream(stream)
+        pack_stream(stream, stopped)
 
 
 def _left_over(live: Path) -> list[Path]:

@@ -169,7 +169,13 @@ def _rates(ops: pa.Table) -> pa.Table:
 
 
 def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
-    """Return how many rows of some parts have each key, and how many messages, ordered by key."""
+    """Return how many rows of a table have each key, and their messages, ordered by key.
+
+    Args:
+        parts: Of one table, so that their words have the same numbers.
+        keys: Columns.
+        name: Of the statistic.
+    """
     counted = [
         piece.group_by(keys, use_threads=False)
         .aggregate([("messages", "sum"), ([], "count_all")])
@@ -193,11 +199,11 @@ _SPAN = ("f", "outcome", "invoke_ns", "complete_ns")
 
 
 def _spans(ok: pa.Table) -> Iterator[tuple[str, Mask, Ints]]:
-    """Yield of each kind of op its name, its rows, and how long they took."""
+    """Yield each kind of op: its name (none: empty), its rows and their durations."""
     spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
     kinds, words = codes(ok, "f")
-    for at, f in enumerate(words):
-        yield f, kinds == at, spans[kinds == at]
+    for at in np.unique(kinds).tolist():
+        yield [*words, ""][at], kinds == at, spans[kinds == at]
 
 
 def _latency(ops: pa.Table) -> pa.Table:

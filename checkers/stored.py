@@ -75,10 +75,11 @@ _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 
 
-_INGEST = 2
+_INGEST = 3
 """The version of ingest, in its notes; records without one are of version 0. It grows when the same
 files give other tables than before: 1 since the quorum's log is read, and since assignments tell
-what they leave out; 2 since the groups' log is read."""
+what they leave out; 2 since the groups' log is read; 3 since ops count what acknowledgements of a
+share group were confirmed."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""

@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from results.record.clock import NS_PER_S, RunClock
+from results.record.shares import REQUEST_S
 from results.record.terms import ShareAct
 from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
-LONGEST_REQUEST_S = 15.0
+SLACK_S = 5.0
+"""A client that stood still for longer may hand over answers of any age."""
+LONGEST_REQUEST_S = REQUEST_S + SLACK_S
 """So long a client waits for the answer to a fetch at most: its socket's timeout, and slack."""
 
 
@@ -45,6 +48,8 @@ class ShareMember:
     The client prefetches, so the acquisition time of a record is unknown. A lower bound is kept:
     the later one of the member's join and its last empty poll, less the longest request. After an
     empty poll the client's buffer is empty, and only answers to requests under way may still come.
+    A client that stood still (a paused machine, say) has not read its socket yet as it polls again.
+    So no poll moves the bound until a whole longest request after such a pause.
 
     Args:
         client: Speaks with the group; used by this member only.
@@ -55,11 +60,11 @@ class ShareMember:
     def __init__(self, client: ShareClient, *, group: str, clock: RunClock) -> None:
         self.group_id = group
         self._client, self._clock = client, clock
-        self._acquired_after_ns = 0
+        self._acquired_after_ns = self._asked_ns = self._awake_since_ns = 0
 
     def subscribe(self, topics: Sequence[str]) -> str | None:
         """Join the group; return the error, if there is one."""
-        self._acquired_after_ns = self._clock.now_ns()
+        self._acquired_after_ns = self._asked_ns = self._awake_since_ns = self._clock.now_ns()
         try:
             self._client.subscribe(topics)
         except GroupError as refused:
@@ -69,10 +74,14 @@ class ShareMember:
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - a setting has it
         """Return what was acquired; how much that is at most, the client's settings say."""
         asked_ns, after_ns = self._clock.now_ns(), self._acquired_after_ns
+        if asked_ns - self._asked_ns > SLACK_S * NS_PER_S:
+            self._awake_since_ns = asked_ns
+        self._asked_ns = asked_ns
         batch = self._client.poll(timeout_s)
         if not len(batch.offsets) and batch.error is None:
-            longest_ns = round(LONGEST_REQUEST_S * NS_PER_S)
-            self._acquired_after_ns = max(after_ns, asked_ns - longest_ns)
+            bound_ns = asked_ns - round(LONGEST_REQUEST_S * NS_PER_S)
+            if bound_ns >= self._awake_since_ns:
+                self._acquired_after_ns = bound_ns
         return replace(batch, acquired_after_ns=after_ns)
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:

@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -21,11 +22,12 @@ import pyarrow as pa
 from pyspark import SparkContext
 
 from checkers.compaction import Found, Step, Steps, compact, take
+from checkers.engine import EngineError
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
-from checkers.groups import GroupReader, examine_places, reader_of
+from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError, Place
-from checkers.spark.shipping import OF_FILES
+from checkers.spark.shipping import ELSEWHERE, OF_FILES, UNSEEN
 from results.record.paths import RunPaths
 
 T = TypeVar("T")
@@ -78,7 +80,8 @@ def examine_directly(
             Work(root=absolute, facts=facts, places=(place,), rows=count)
             for place, count in sorted(rows.items())
         ]
-    yield from _in_tasks(context, shared_out(works, _TASKS_A_CORE * at_once), _judge)
+    judge = _where_seen(context, runs, _judge)
+    yield from _in_tasks(context, shared_out(works, _TASKS_A_CORE * at_once), judge)
 
 
 def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
@@ -117,13 +120,12 @@ def _joined(works: Sequence[Work]) -> Work:
 
 
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
-    """Judge the groups of a task; what a reader keeps of a run serves all its places."""
-    readers: dict[Path, GroupReader] = {}
-    for work in works:
-        if work.root not in readers:
-            readers[work.root] = reader_of(work.root, work.facts)
-        for place in work.places:
-            yield from examine_places(work.facts, readers[work.root], place)
+    """Judge the groups of a task: those of a run by one reader, which keeps small tables."""
+    for root, of_run in groupby(sorted(works, key=lambda work: work.root), lambda work: work.root):
+        mine = list(of_run)
+        reader = reader_of(root, mine[0].facts)
+        for place in (place for work in mine for place in work.places):
+            yield from examine_places(mine[0].facts, reader, place)
 
 
 def compact_directly(context: SparkContext, roots: Sequence[Path], at_once: int) -> None:
@@ -132,8 +134,11 @@ def compact_directly(context: SparkContext, roots: Sequence[Path], at_once: int)
     def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
         longest = sorted(steps, key=lambda step: -step.bytes)
         count = min(len(steps), max(_TASKS_A_CORE * at_once, len(steps) // _STEPS_A_TASK))
-        return _in_tasks(context, [longest[first::count] for first in range(count)], _take)
+        return _in_tasks(
+            context, [longest[first::count] for first in range(count)], step_where_seen
+        )
 
+    step_where_seen = _where_seen(context, roots, _take)
     compact([root.absolute() for root in roots], do)
 
 
@@ -168,6 +173,29 @@ def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
     count = _PROBES_A_CORE * context.defaultParallelism
     return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
+
+
+def _where_seen(
+    context: SparkContext, roots: Iterable[Path], do: Callable[[T], Iterator[R]]
+) -> Callable[[T], Iterator[R]]:
+    """Return work that each machine of a cluster refuses if it does not see the runs.
+
+    One that came after all were asked may see others at the same path.
+    """
+    if _is_here(context):
+        return do
+    plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
+
+    def done(share: T) -> Iterator[R]:
+        if _sight_here(plans) is Sight.BLIND:
+            raise EngineError(f"{UNSEEN}; {ELSEWHERE}")
+        return do(share)
+
+    return done
+
+
+def _is_here(context: SparkContext) -> bool:
+    return (context.master or _HERE).startswith(_HERE)
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
@@ -205,7 +233,7 @@ def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Itera
     if not tasks:
         return []
     shares = context.parallelize(range(len(tasks)), len(tasks))
-    if not (context.master or _HERE).startswith(_HERE):
+    if not _is_here(context):
         return [result for each in shares.map(lambda at: list(do(tasks[at]))).collect()
                 for result in each]  # fmt: skip
     with TemporaryDirectory(prefix="logquake-") as folder:

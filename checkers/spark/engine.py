@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from checkers.compaction import sweep
+from checkers.compaction import sweep_left
 from checkers.engine import EngineError, in_turn
 from checkers.examine import Piece
 from checkers.facts import RunFacts
@@ -33,14 +33,13 @@ from checkers.spark.direct import (
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
 from checkers.spark.session import (
-    ELSEWHERE,
     ENDED,
-    UNSEEN,
     cores,
     failure,
     is_alive,
     spark_context,
 )
+from checkers.spark.shipping import ELSEWHERE, UNSEEN
 from checkers.spark.shuffled import examine_shuffled
 from checkers.statistics import STATISTICS
 from results.record.paths import RunPaths
@@ -86,13 +85,13 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
 
 @contextmanager
 def _swept() -> Iterator[set[Path]]:
-    """Give a set for runs whose tables are being worked out, to be swept once no task is left."""
+    """Give a set for runs whose tables are being worked out; what is left in it is swept."""
     unfinished: set[Path] = set()
     try:
         yield unfinished
     finally:
-        for root in unfinished:
-            sweep(root)
+        for root in unfinished:  # Spark has ended, and its workers with it.
+            sweep_left(root)
 
 
 class SparkEngine:
@@ -101,7 +100,7 @@ class SparkEngine:
     Args:
         context: Where the tasks run.
         scratch: For copies of runs that lie elsewhere.
-        unfinished: Takes the runs whose tables it works out, while it does.
+        unfinished: Holds the runs whose tables are being worked out; if that fails, they are swept.
     """
 
     name = "spark"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-from checkers.compaction import compact, take
+from checkers.compaction import Found, Step, Steps, compact, sweep_left, take
 from checkers.engine import in_turn
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
@@ -14,6 +14,10 @@ from checkers.spark.nodes import read_node, replica_bytes
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def _in_turn(steps: Steps) -> Iterator[tuple[Step, Found]]:
+    return ((step, take(step, read_node, replica_bytes)) for step in steps)
 
 
 class LocalEngine:
@@ -31,9 +35,12 @@ class LocalEngine:
 
     def compact(self, roots: Sequence[Path]) -> None:
         """Work out the tables of runs, step by step."""
-        compact(
-            roots, lambda steps: ((step, take(step, read_node, replica_bytes)) for step in steps)
-        )
+        try:
+            compact(roots, _in_turn)
+        except BaseException:
+            for root in roots:
+                sweep_left(root)
+            raise
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
         """Do a piece of work for each share, one after the other."""

@@ -26,7 +26,7 @@ from pyspark.java_gateway import launch_gateway
 
 from checkers.engine import EngineError
 from checkers.spark.classes import drop_classes, kept_classes
-from checkers.spark.shipping import NEEDED, archive, missing
+from checkers.spark.shipping import ELSEWHERE, NEEDED, UNSEEN, archive, missing
 from results.record.clock import wait_until
 
 DEFAULT_MASTER = "local[2]"
@@ -43,16 +43,12 @@ _END_S = 120
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
-UNSEEN = "the machines of the cluster do not see the record"
-ELSEWHERE = (
-    "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
-)
 ENDED = (
     "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
     " memory?); nothing was judged, and the same command tries again"
 )
 _FAILURES = {
-    r"StoreError: ([^\n]*)": "{}",
+    r"(?:StoreError|EngineError): ([^\n]*)": "{}",
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
         "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
     ),
@@ -312,7 +308,7 @@ def _stop(context: SparkContext) -> bool:
     gateway = context._gateway  # noqa: SLF001 - stop() leaves the JVM
     try:
         context.stop()
-    except (Py4JError, OSError):  # Java is gone; now what of it is in this process.
+    except (Py4JError, OSError):  # Java has ended: the second call clears this process of it.
         context.stop()
     return gateway is not None and _end(gateway)
 

@@ -18,6 +18,10 @@ OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
 """What reading nodes' files imports as well: machines without it have this one read them."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
 """Sent with all that is in them; of packages above them only what says that they are packages."""
+UNSEEN = "the machines of the cluster do not see the record"
+ELSEWHERE = (
+    "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
+)
 _ROOT = Path(__file__).parents[2]
 
 

@@ -19,6 +19,7 @@ _FIRST_WITH_SHARES = (4, 3)
 _FIRST_CLIENT_WITH_SHARES = (2, 16)
 _FEATURE = "share.version"
 LOCK = "group.share.record.lock.duration.ms"
+_SESSION = "group.share.session.timeout.ms"
 _LIMIT = "group.share.delivery.count.limit"
 _MOST = "group.share.max.delivery.count.limit"
 OF_BROKERS: Mapping[str, str] = {
@@ -26,12 +27,14 @@ OF_BROKERS: Mapping[str, str] = {
     "group.share.min.record.lock.duration.ms": "1000",
     LOCK: "6000",
     "group.share.min.session.timeout.ms": "6000",
-    "group.share.session.timeout.ms": "6000",
+    _SESSION: "6000",
     "group.share.min.heartbeat.interval.ms": "1000",
     "group.share.heartbeat.interval.ms": "2000",
     _MOST: "25",
 }
 """Settings of brokers: locks and sessions that end within a run, and a high limit."""
+REQUEST_S = 10.0
+"""So long a member waits for an answer before it closes the connection; no user can set it."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 
@@ -118,6 +121,11 @@ def limit(plan: Asked) -> int:
     return number_of(settings.get(_LIMIT, settings[_MOST])) or 1
 
 
-def lock_s(plan: Asked) -> float:
-    """Return how long a record is its member's alone, in seconds."""
-    return (number_of(plan.broker.get(LOCK, OF_BROKERS[LOCK])) or 1) / 1000
+def hold_s(plan: Asked) -> float:
+    """Return how long a member that is not heard of has a record at least, in seconds.
+
+    Its lock or its session runs out, or it gives the request up; all of them release the record.
+    """
+    settings = {**OF_BROKERS, **plan.broker}
+    lock_s, session_s = ((number_of(settings[name]) or 1) / 1000 for name in (LOCK, _SESSION))
+    return min(lock_s, session_s, REQUEST_S)

@@ -8,7 +8,7 @@ crash is read up to its last whole message.
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -174,14 +174,19 @@ def stream_parts(
             raise pa.ArrowInvalid("it has no end mark")
 
 
-def pack_stream(path: Path) -> bool:
+def pack_stream(path: Path, stopped: threading.Event | None = None) -> bool:
     """Pack a live stream that nobody writes to any more, if it is whole and that saves room.
+
+    Args:
+        path: Of the stream.
+        stopped: When it is set, the stream stays as it is.
 
     Returns:
         Whether that was done.
 
     Raises:
         OSError, ValueError, pa.ArrowException: It is cut, or broken; it stays as it is.
+        InterruptedError: It was stopped.
         StoreError: The disk refuses; it stays as it is.
     """
     with open_file(path, root=root_of(path)) as file:
@@ -190,7 +195,17 @@ def pack_stream(path: Path) -> bool:
             return False
     parts = stream_parts(path, whole=True)
     schema, _ = next(parts)
-    return pack(path, schema, (batch for _, batch in parts if batch is not None), below=size)
+    batches = (batch for _, batch in parts if batch is not None)
+    return pack(path, schema, _until(stopped, batches), below=size)
+
+
+def _until(
+    stopped: threading.Event | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if stopped is not None and stopped.is_set():
+            raise InterruptedError("it was stopped")
+        yield batch
 
 
 def stream_bytes(path: Path) -> int:

@@ -164,7 +164,8 @@ TABLES: dict[str, pa.Schema] = {
         *_RUN, ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()),
         ("f", pa.string()), ("phase", pa.string()), ("invoke_ns", pa.int64()),
         ("complete_ns", pa.int64()), ("outcome", pa.string()), ("error", pa.string()),
-        ("messages", pa.int64()),  # How many it sent or read (a txn: sent); of compaction.
+        # How many it sent or read (a txn: sent), or was confirmed to acknowledge; of compaction.
+        ("messages", pa.int64()),
     ]),
     "sends": pa.schema([
         *_RUN, ("op_id", pa.int64()), ("mop", pa.int32()), *_PARTITION, ("value", pa.int64()),

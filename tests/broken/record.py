@@ -22,7 +22,7 @@ from results.record.paths import RunPaths
 from results.record.plan import dump_plan, load_plan, plan_from
 from results.record.seal import seal
 from results.record.tables import TABLES
-from results.record.terms import F
+from results.record.terms import F, Outcome, ShareAct
 from results.tables import read_table
 from tests.broken.node_files import node_files, texts
 
@@ -139,7 +139,7 @@ class Record:
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
-        if self._tables.keys() & {"sends", "polls"}:
+        if self._tables.keys() & {"sends", "polls", "shared"}:
             self._count_messages()
         written = [
             name
@@ -175,8 +175,13 @@ class Record:
             (target / path).write_text(text, encoding="utf-8")
 
     def _count_messages(self) -> None:
-        """Count again what each op sent, or read outside of a transaction."""
-        counts = Counter(map(itemgetter("op_id"), self.rows("sends")))
+        """Count again what each op sent, had confirmed, or read outside of a transaction."""
+        confirmed = [
+            row
+            for row in self.rows("shared", outcome=Outcome.OK.value)
+            if row["act"] != ShareAct.DELIVER.value
+        ]
+        counts = Counter(map(itemgetter("op_id"), [*self.rows("sends"), *confirmed]))
         read = Counter(map(itemgetter("op_id"), self.rows("polls")))
         for op in self.rows("ops"):
             is_txn = op["f"] == F.TXN.value

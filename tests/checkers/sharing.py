@@ -62,7 +62,7 @@ def shared(told: RunFacts, rows: list[Row], **others: list[Row]) -> Group:
     values = [A + offset for offset in range(3)]
     tables = {
         "sends": [ack(value, at, op=at, at=80 * S) for at, value in enumerate(values)],
-        "polls": [read(value, at) for at, value in enumerate(values)],
+        "polls": [{**read(value, at), "leader_epoch": 3} for at, value in enumerate(values)],
         "final_reads": [final_read(3)],
         "leadership": [knows(node, 3) for node in (1, 2, 3)],
         **others,

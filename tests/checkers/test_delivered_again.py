@@ -301,8 +301,24 @@ def what_was_acquired_before_is_handed_over_late(record: Record, spot: Spot) -> 
 
 
 @innocent(base="shares")
+def a_client_that_stood_still_hands_over_what_it_was_given_before(
+    record: Record, spot: Spot
+) -> None:
+    """Its first polls afterwards are empty: it has not read its socket yet."""
+    done = accepted(record, spot)
+    joins = record.rows("assignments", kind="subscribe")
+    joined = max((row for row in joins if row["time_ns"] < done["asked_ns"]), key=time_of)
+    late = deliver(record, done, joined_at(record, done["told_ns"]))
+    late.update(process=joined["process"], acquired_after_ns=joined["time_ns"])
+
+
+@innocent(base="shares")
 def what_was_accepted_without_an_answer_is_delivered_again(record: Record, spot: Spot) -> None:
     """Its leader died with the request, or before the coordinator had written it."""
     done = accepted(record, spot)
     deliver(record, done, joined_at(record, done["told_ns"]))
     done.update(outcome="info", error="_TRANSPORT: Local: Broker transport failure")
+
+
+def time_of(row: Row) -> int:
+    return int(row["time_ns"])

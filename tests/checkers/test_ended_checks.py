@@ -1,8 +1,6 @@
 """Checks whose processes are killed, or whose disk is full, in the middle of their work."""
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.verdict import Verdict
+from results.verdict_json import read_verdict
 from tests.checkers.standalone import executors, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.everything, pytest.mark.timeout(600)]
@@ -60,7 +59,7 @@ def command(process: psutil.Process | None) -> str:
 
 
 def a_worker(process: psutil.Process) -> bool:
-    """Of Spark's parent of tasks' processes, which has the same command."""
+    """A child of the process that forks Spark's Python workers; both have the same command."""
     return "checkers.spark.daemon" in command(process) and "daemon" in command(process.parent())
 
 
@@ -72,22 +71,30 @@ def an_executor(process: psutil.Process) -> bool:
     return "CoarseGrainedExecutorBackend" in command(process)
 
 
+def busiest(named: Names) -> psutil.Process:
+    """Return the process below this one that took most of the processors, of a kind."""
+    below = [each for each in psutil.Process().children(recursive=True) if named(each)]
+    return max(below, key=lambda each: sum(each.cpu_times()[:2]))
+
+
 @contextmanager
-def killed_meanwhile(root: Path, named: Names) -> Iterator[list[int]]:
-    """Kill a process below this one, by its kind, once a part of a run was written."""
+def killed_meanwhile(root: Path, named: Names, *, judging: bool = False) -> Iterator[list[int]]:
+    """Kill a process below this one once a part of a run was written, or all of its tables."""
     killed: list[int] = []
 
     def kill() -> None:
-        wait_until(lambda: parts(root), timeout_s=300, what="a part")
-        below = psutil.Process().children(recursive=True)
-        chosen = next(each.pid for each in below if named(each))
-        os.kill(chosen, signal.SIGKILL)
-        killed.append(chosen)
+        notes = RunPaths(root).record / "ingest.json"
+        wait_until(lambda: notes.exists() if judging else parts(root), timeout_s=300, what="work")
+        chosen = busiest(named)
+        chosen.kill()
+        killed.append(chosen.pid)
 
     thread = Thread(target=kill)
     thread.start()
-    yield killed
-    thread.join()
+    try:
+        yield killed
+    finally:
+        thread.join()
 
 
 def judged_alike(root: Path, verdict: Verdict) -> None:
@@ -98,14 +105,18 @@ def judged_alike(root: Path, verdict: Verdict) -> None:
     assert verdict.valid.value == "valid"
 
 
-def test_a_check_whose_worker_is_killed_ends_with_the_right_verdict(run: Path) -> None:
-    with killed_meanwhile(run, a_worker) as killed:
+@pytest.mark.parametrize("judging", [False, True])
+def test_a_check_whose_worker_is_killed_ends_with_the_right_verdict(
+    run: Path, *, judging: bool
+) -> None:
+    with killed_meanwhile(run, a_worker, judging=judging) as killed:
         (verdict,) = judge_runs([run])
     assert killed
     assert left(run) == set()
     judged_alike(run, verdict)
 
 
+@pytest.mark.night
 def test_a_check_whose_java_is_killed_leaves_nothing_and_the_next_one_is_right(run: Path) -> None:
     with killed_meanwhile(run, a_java) as killed, pytest.raises(EngineError, match="was ended"):
         judge_runs([run])
@@ -129,6 +140,15 @@ def test_a_check_that_is_killed_leaves_what_the_next_one_removes(run: Path) -> N
     draft.write_bytes(b"PAR1")
     (verdict,) = judge_runs([run])
     assert left(run) == set()
+    judged_alike(run, verdict)
+
+
+def test_two_checks_of_a_run_at_a_time_disturb_each_other_in_nothing(run: Path) -> None:
+    checks = [subprocess.Popen([*CHECK, run], stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [each.wait() for each in checks] == [0, 0]
+    assert left(run) == set()
+    verdict = read_verdict(RunPaths(run).verdict)
+    assert verdict is not None
     judged_alike(run, verdict)
 
 

@@ -108,13 +108,20 @@ def test_enough_traffic_is_counted_in_messages_and_in_polls_that_returned_some()
 
 def test_a_share_group_that_gave_its_members_nothing_is_not_enough() -> None:
     shares = facts(plan={"workload": "shares"})
-    nothing = "0 ok acknowledgements in the main phase; at least 1 are needed for a verdict"
+    needed = "in the main phase; at least 1 are needed for a verdict"
+    nothing = f"0 confirmed acknowledgements {needed}"
     final = op(901, 1 * S, 2 * S, f="acknowledge", phase="final")
     failed = op(902, 1 * S, None, f="acknowledge")
     few = whole_run(shares, ops=[*busy(100, 100), final, failed])
     assert sentences(traffic.CHECKER, few) == [nothing]
     assert reasons(traffic.CHECKER, few) == ["1 of the 1 operations that began failed"]
-    one = op(900, 1 * S, 2 * S, f="acknowledge", messages=0)
+    # Such an op of a crew is ok, since its member goes on.
+    refused = op(903, 1 * S, 2 * S, f="acknowledge", messages=0, error="no broker confirmed it")
+    none = whole_run(shares, ops=[*busy(100, 100), final, refused])
+    assert sentences(traffic.CHECKER, none) == [nothing]
+    why = "1 of the 1 operations that began failed, mostly with no broker confirmed it"
+    assert reasons(traffic.CHECKER, none) == [why]
+    one = op(900, 1 * S, 2 * S, f="acknowledge", messages=1)
     assert sentences(traffic.CHECKER, whole_run(shares, ops=[*busy(100, 100), one])) == []
 
 

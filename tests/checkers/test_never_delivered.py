@@ -22,6 +22,7 @@ from tests.checkers.sharing import (
     delivery,
     fault,
     joins,
+    knows,
     offsets,
     reign,
     says,
@@ -129,11 +130,34 @@ def test_a_group_with_a_lower_limit_gives_up_sooner() -> None:
     assert found(CHECKER, shared(low, LOST, assignments=[joins(90 * S)] * 2)).rows == 0
 
 
-def test_a_shorter_lock_may_have_run_out_more_often() -> None:
+@pytest.mark.parametrize(
+    ("setting", "value", "judged"),
+    [
+        ("group.share.record.lock.duration.ms", "900", 0),
+        # A member whose session ended holds nothing, whatever its lock says.
+        ("group.share.session.timeout.ms", "900", 0),
+        ("group.share.record.lock.duration.ms", "2000", 3),
+    ],
+)
+def test_a_shorter_lock_may_have_run_out_more_often(setting: str, value: str, judged: int) -> None:
     told = about()
-    name = "group.share.record.lock.duration.ms"
-    short = replace(told, plan=told.plan.model_copy(update={"broker": {name: "900"}}))
-    assert found(CHECKER, shared(short, LOST)).rows == 0
+    short = replace(told, plan=told.plan.model_copy(update={"broker": {setting: value}}))
+    assert found(CHECKER, shared(short, LOST)).rows == judged
+
+
+@pytest.mark.parametrize(
+    ("last", "wrote", "judged"),
+    [(3 + 18, 3, 3), (3 + 19, 3, 0), (3 + 19, 4, 3), (17, None, 3), (18, None, 0), (2, 40, 3)],
+)
+def test_within_a_fault_that_flaps_each_leader_may_have_lost_it(
+    last: int, wrote: int | None, judged: int
+) -> None:
+    # Two members and four locks leave room for eighteen leaders, of a limit of 25.
+    polls = [{**read(A + offset, offset), "leader_epoch": wrote} for offset in range(3)]
+    on = shared(about(), LOST, polls=polls, leadership=[knows(1, 3), knows(2, last, at=95 * S)])
+    judgement = found(CHECKER, on)
+    assert (judgement.rows, offsets(CHECKER, on)) == (judged, [1] if judged else [])
+    assert bool(judgement.gaps) == (not judged)
 
 
 def test_a_record_that_nobody_sent_is_another_checks() -> None:
@@ -196,6 +220,21 @@ def a_leader_begins_behind_a_record(record: Record, spot: Spot) -> None:
 def an_early_record_is_lost_with_the_member_that_held_it(record: Record, spot: Spot) -> None:
     """Whether it was given up at the limit, nobody knows."""
     assert record.drop("shared", lambda row: row["offset"] == 0, **spot.place)
+
+
+@broken(
+    "",
+    row="shares",
+    base="shares",
+    moments=("kill",),
+    valid=Validity.UNKNOWN,
+    says="0 confirmed acknowledgements in the main phase",
+)
+def no_broker_confirms_an_acknowledgement(record: Record, _spot: Spot) -> None:
+    """Members go on, so each of their ops is ok."""
+    for row in record.rows("shared"):
+        if row["act"] != DELIVER:
+            row.update(outcome="info", error="no broker confirmed it")
 
 
 @innocent(base="shares")

@@ -20,6 +20,7 @@ from checkers.histories.judging import Mode, judge_histories, judge_with
 from checkers.histories.reading import read_histories
 from checkers.run import judge_elsewhere, judge_runs, started
 from checkers.spark.direct import Sight, _sight_here
+from checkers.spark.engine import SparkEngine
 from checkers.spark.local import LocalEngine
 from checkers.spark.shipping import NEEDED, OF_FILES, archive, missing
 from checkers.spark.shuffled import _split_files
@@ -218,14 +219,18 @@ def test_a_cluster_judges_histories_that_only_the_driver_sees(
 
 @pytest.mark.spark
 @pytest.mark.night
+@pytest.mark.parametrize("asked", [True, False])
 def test_a_cluster_that_does_not_see_a_folder_is_one_sentence(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asked: bool
 ) -> None:
+    """Nor does a machine judge what it was not asked about, because it came later."""
+    if not asked:
+        monkeypatch.setattr(SparkEngine, "_sight", lambda *_: Sight.WRITES)
     monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
     root = FaithfulRun(11).write(tmp_path / "t" / "run")
     judge_runs([root], engine="local")
     monkeypatch.setattr(RunPaths, "plan", property(lambda _: Path("/etc/hostname")))  # Here only.
-    with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the record: /"):
+    with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the rec"):
         judge_runs([root], engine="spark", spark_master=cluster.master)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checkers import traffic
+from checkers.ingest import ingest, live_units
 from cluster.kafka.cluster import KafkaCluster
 from harness.java_client import java_client
 from results.record.clock import RunClock, stopwatch_s, wait_until
@@ -18,10 +20,13 @@ from results.record.identities import MEMBERS, group_of, groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.runtime import new_event
-from results.record.shares import group_settings, limit, lock_s
+from results.record.shares import REQUEST_S, group_settings, hold_s, limit
 from results.record.stream import read_stream
 from results.record.terms import F, Outcome, Phase, ShareAct
 from results.record.topics import CreatedTopic
+from tests.checkers.partition_rows import facts, sentences, whole_run
+from workloads.clients import settings
+from workloads.clients.java import settings as java_settings
 from workloads.crew import Clients, Crew
 from workloads.draining import (
     FIRST_PROCESS,
@@ -46,7 +51,7 @@ from workloads.protocol import (
     Subscribe,
 )
 from workloads.recorder import SHARED, STREAMS, Recorder
-from workloads.sharer import LONGEST_REQUEST_S, ShareMember
+from workloads.sharer import LONGEST_REQUEST_S, SLACK_S, ShareMember
 from workloads.shares import SharesGenerator
 
 STEP_NS = 10_000_000
@@ -136,12 +141,37 @@ def test_where_there_are_no_share_groups_is_refused(values: dict[str, object], w
         plan_from({"workload": "shares", **values})
 
 
-def test_locks_and_limits_are_what_brokers_are_told() -> None:
-    assert (limit(PLAN), lock_s(PLAN)) == (25, 6.0)
-    mine = {"group.share.record.lock.duration.ms": "2500"}
-    assert lock_s(PLAN.model_copy(update={"broker": mine})) == 2.5
+def test_the_limit_is_what_brokers_are_told() -> None:
+    assert limit(PLAN) == 25
     few = {"group.share.max.delivery.count.limit": "7"}
     assert limit(PLAN.model_copy(update={"broker": few})) == 7
+
+
+def test_a_member_that_is_not_heard_of_holds_a_record_for_the_least_of_three_times() -> None:
+    lock, session = (
+        f"group.share.{each}.ms" for each in ("record.lock.duration", "session.timeout")
+    )
+
+    def held_s(**mine: str) -> float:
+        names = {"lock": lock, "session": session}
+        broker = {names[name]: each for name, each in mine.items()}
+        return hold_s(PLAN.model_copy(update={"broker": broker}))
+
+    assert held_s() == 6
+    assert (held_s(lock="2500"), held_s(session="2500")) == (2.5, 2.5)
+    assert (held_s(lock="30000"), held_s(session="30000")) == (6, 6)
+    assert held_s(lock="30000", session="30000") == REQUEST_S
+
+
+def test_no_client_gives_a_request_up_before_the_time_that_checks_reckon_with() -> None:
+    told = {"bootstrap": "127.0.0.1:1", "client_id": "c", "group": "g"}
+    own = settings.share_settings(PLAN, **told)
+    javas = java_settings.share_settings(PLAN, **told)
+    assert own["socket.timeout.ms"] == REQUEST_S * 1000
+    assert float(javas.plans["request.timeout.ms"]) == REQUEST_S * 1000
+    names = {"socket.timeout.ms", "request.timeout.ms"}
+    assert names <= settings.owned(PLAN).keys()
+    assert LONGEST_REQUEST_S == REQUEST_S + SLACK_S
 
 
 def test_the_delivery_limit_of_the_user_is_the_groups() -> None:
@@ -204,17 +234,35 @@ class SetClock(RunClock):
         return self.times.pop(0) if self.times else 0
 
 
-def test_what_was_acquired_is_younger_than_the_member_and_than_its_last_empty_poll() -> None:
-    client = MemoryClient()
-    client.batches = [batch(), batch((HERE, [1])), batch(), batch((HERE, [2])),
-                      batch(error="E"), batch((HERE, [3]))]  # fmt: skip
-    clock = SetClock(times=[at_s * S for at_s in (5, 6, 7, 30, 31, 90, 91)])
+def acquired_after(*polls: tuple[float, Batch]) -> list[float]:
+    """Return the bound of each poll of a member that joined at 5 s; polls have their times."""
+    client = MemoryClient(batches=[each for _, each in polls])
+    clock = SetClock(times=[round(at_s * S) for at_s in (5, *(at_s for at_s, _ in polls))])
     member = ShareMember(client, group="g", clock=clock)
     assert member.subscribe(["log-0"]) is None
-    longest_ns = round(LONGEST_REQUEST_S * S)
-    told = [member.poll(9).acquired_after_ns for _ in range(6)]
+    told = [member.poll(9).acquired_after_ns / S for _ in polls]
     assert clock.times == []
-    assert told == [5 * S] * 3 + [30 * S - longest_ns] * 3
+    return told
+
+
+def test_what_was_acquired_is_younger_than_the_member_and_than_its_last_empty_poll() -> None:
+    held, empty, failed = batch((HERE, [1])), batch(), batch(error="E")
+    busy = [(float(at_s), held) for at_s in range(8, 30, 4)]
+    polls = [(6.0, empty), *busy, (30.0, empty), (31.0, held), (32.0, failed), (33.0, held)]
+    assert acquired_after(*polls) == [5] * 8 + [30 - LONGEST_REQUEST_S] * 3
+
+
+def test_a_client_that_stood_still_may_hand_over_what_it_was_given_before() -> None:
+    held, empty = batch((HERE, [0])), batch()
+    # It is stopped at 6 s, with an answer in its socket, and polls on at 30 s before it reads it.
+    # Meanwhile its lock runs out, and another member accepts the record.
+    asleep = [(6.0, empty), (30.0, empty), (30.1, empty), (30.2, held)]
+    assert acquired_after(*asleep) == [5] * 4
+    # Within the slack nothing of that age can come.
+    awake = [(at_s, empty) for at_s in (9.9, 14.8, 19.7, 24.6, 29.5)]
+    assert acquired_after(*awake)[3:] == pytest.approx([5, 24.6 - LONGEST_REQUEST_S])
+    again = [(30 + at_s / 2, empty) for at_s in range(32)]
+    assert acquired_after((6.0, empty), *again)[-2:] == [5, 30]
 
 
 def test_a_member_says_of_each_record_in_turn_what_becomes_of_it() -> None:
@@ -258,14 +306,8 @@ def recorder(live: Path, writer: str) -> Recorder:
     return Recorder(live, writer, worker=0, topics=TOPICS, acks="all", streams=(*STREAMS, SHARED))
 
 
-def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunPaths) -> None:
-    live, client = run_paths.live, MemoryClient()
-    client.batches = [batch(), batch((HERE, [4, 5]), (THERE, [9]))]
-    client.errors = [[None, "E", None]]
-    script = Scripted([
-        Subscribe(topics=["log-0"]), Poll(limit=9), Poll(limit=9),
-        Acknowledge(acts=[ShareAct.ACCEPT, ShareAct.REJECT]), Poll(limit=9), Crash(leave=False),
-    ])  # fmt: skip
+def played(live: Path, client: MemoryClient, script: Scripted) -> Crew:
+    """Carry out the ops of a script, by one thread of a crew."""
     clock, written = RunClock.starting_now(), recorder(live, "worker-0")
     crew = Crew(
         range(1),
@@ -276,12 +318,42 @@ def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunP
         recorder=written,
         clock=clock,
     )
-    for _ in range(6):
+    for _ in range(len(script.ops)):
         crew.invoke(Phase.MAIN)
         while not crew.free:
             crew.serve(1)
     crew.end()
     written.close()
+    return crew
+
+
+@pytest.mark.parametrize(
+    ("errors", "confirmed"), [(["E", "E", "E"], 0), ([None, "E", None], 2), ([None] * 3, 3)]
+)
+def test_a_run_in_which_no_acknowledgement_was_confirmed_is_not_enough(
+    run_paths: RunPaths, errors: Sequence[str | None], confirmed: int
+) -> None:
+    client = MemoryClient(batches=[batch((HERE, [4, 5, 6]))], errors=[errors])
+    steps: list[Op] = [Subscribe(topics=["log-0"]), Poll(limit=9)]
+    played(run_paths.live, client, Scripted([*steps, Acknowledge(acts=[ShareAct.ACCEPT])]))
+    (unit,) = live_units("r", run_paths.live)
+    tables, problems = ingest(unit, lambda _, __: ())
+    ops = tables["ops"].to_pylist()
+    told = [(row["f"], row["outcome"], row["messages"]) for row in ops]
+    assert (told[-1], problems) == (("acknowledge", "ok", confirmed), [])
+    gaps = sentences(traffic.CHECKER, whole_run(facts(plan={"workload": "shares"}), ops=ops))
+    assert any("0 confirmed acknowledgements" in gap for gap in gaps) == (not confirmed)
+
+
+def test_a_crew_records_what_was_delivered_and_what_became_of_it(run_paths: RunPaths) -> None:
+    live, client = run_paths.live, MemoryClient()
+    client.batches = [batch(), batch((HERE, [4, 5]), (THERE, [9]))]
+    client.errors = [[None, "E", None]]
+    script = Scripted([
+        Subscribe(topics=["log-0"]), Poll(limit=9), Poll(limit=9),
+        Acknowledge(acts=[ShareAct.ACCEPT, ShareAct.REJECT]), Poll(limit=9), Crash(leave=False),
+    ])  # fmt: skip
+    crew = played(live, client, script)
     told = rows(live, "shared", "worker-0")
     columns = ("op_id", "process", "act", "partition", "offset", "value", "delivery_count",
                "outcome", "error")  # fmt: skip
