@@ -127,8 +127,8 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
     """Return the proof by links that are each late in some look: they stall by turns."""
 
     def shows(_: Seen, looks: Sequence[Seen]) -> bool:
-        others = all(_passes(look[name]) for look in looks for name in look if name not in names)
-        return others and all(any(is_late(look[name]) for look in looks) for name in names)
+        clean = [look for look in looks if all(_passes(look[name]) for name in {*look} - {*names})]
+        return all(any(is_late(look[name]) for look in clean) for name in names)
 
     return Proof(
         witness="late traffic",
@@ -138,7 +138,8 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
 
 
 def _passes(link: Seen) -> bool:
-    return bool(_all_came_once(link) and link["connects"] and median_ms(link) < GOOD_MS)
+    soon = median_ms(link) < GOOD_MS and max(link["trips_ms"]) < LATE_MS
+    return bool(soon and _all_came_once(link) and link["connects"])
 
 
 def way_of(link: Seen) -> str:
