@@ -16,18 +16,22 @@ What would not prove it: an end after a fault that took something of the node's 
 bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
 explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
-another fault had gone on for so long that Kafka gives up: it found no controller.
+another fault had gone on for so long that Kafka gives up: it found no controller. If it left last
+words, they must be those of giving up. A stall must have been confirmed, of links of its own.
 """
 
+import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.changes import deeds, takes_keeper
-from checkers.columns import Mask, equal, ints
-from checkers.disk_losses import was_begun
+from checkers.columns import Mask, equal, ints, texts
+from checkers.disk_losses import json_object, was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -51,8 +55,16 @@ _SHUTTING_OUT = (
     "bridge", "flapping",
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+_STALLS = "stall"
+"""The family of those that do so by their links: each question and its answer may take a stall, and
+a start has many of them."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
+_GIVING_UP = re.compile(
+    r"unable to register with the controller quorum|Timed out while waiting for"
+    r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
+)
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -169,7 +181,7 @@ def _hits(faults: pa.Table, end: End) -> Mask:
 
 def _shut_out(group: Group, end: End) -> bool:
     """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
-    if end.outside or end.signalled:
+    if end.outside or end.signalled or (end.said and not _gave_up(end)):
         return False
     faults, at_ns = group.table("faults"), end.seen_ns
     asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
@@ -179,8 +191,24 @@ def _shut_out(group: Group, end: End) -> bool:
     starting = np.flatnonzero(mine & np.isin(did, _STARTING))
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
     away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
-    others = np.flatnonzero(long & away)
+    stalls = np.array(
+        [_stalls(json_object(spec), end.node) for spec in texts(faults, "spec")], dtype=np.bool_
+    )
+    confirmed_ns = ints(faults, "confirmed_ns")
+    stalls &= (confirmed_ns >= 0) & (confirmed_ns <= at_ns)
+    others = np.flatnonzero(long & (away | stalls))
     return any((others != each).any() for each in starting)
+
+
+def _gave_up(end: End) -> bool:
+    return any(_GIVING_UP.search(line) for line in end.said)
+
+
+def _stalls(spec: Mapping[str, Any], node: str) -> bool:
+    """Tell whether a fault has links of a node stall."""
+    links = spec.get("links")
+    ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
+    return spec.get("family") == _STALLS and any(node in each for each in ends)
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:

@@ -56,7 +56,7 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
         deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
-        begun["targets"].to_pylist(), strict=True,
+        begun["targets"].to_pylist(), texts(begun, "spec"), strict=True,
     )  # fmt: skip
     return tuple(
         Disturbance(
@@ -66,8 +66,9 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             confirmed_ns=seen,
             healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
             nodes=frozenset(nodes or ()),
+            family=str(json_object(spec).get("family") or ""),
         )
-        for kind, at, seen, over, end, heal, nodes in rows
+        for kind, at, seen, over, end, heal, nodes, spec in rows
     )
 
 

@@ -108,6 +108,7 @@ class Disturbance:
         confirmed_ns: When it was seen to work; -1 if it never was.
         healing_ns: When its heal began; -1 if nobody knows.
         nodes: Its targets.
+        family: Of its kind; empty in records of old.
     """
 
     kind: str
@@ -116,6 +117,7 @@ class Disturbance:
     confirmed_ns: int = -1
     healing_ns: int = -1
     nodes: frozenset[str] = frozenset()
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

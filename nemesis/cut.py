@@ -38,6 +38,7 @@ class Cut:
         self._before: Mapping[Link, bool] = {}
         self._first_drops: Mapping[Link, int] = {}
         self._last_drops: Mapping[Link, int] = {}
+        self._stalled: frozenset[Link] = frozenset()
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Join, ...]:
@@ -47,7 +48,8 @@ class Cut:
     def inject(self) -> None:
         """Probe the links as they are, then cut them."""
         self._before = self._network.probe([*self.links, *self._kept])
-        if not any(self._before[link] for link in self.links):
+        stalled = self._network.stalled_links()
+        if not any(self._before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
         self._network.cut(self._cut_id, self.links)
@@ -64,7 +66,6 @@ class Cut:
         except WaitTimeoutError:
             return None
         took_s = stopwatch_s() - self._started_s
-        self._first_drops = self._network.dropped(self._cut_id)
         links = tuple(self._link_effect(link, during) for link in [*self.links, *self._kept])
         return CutEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
@@ -96,14 +97,27 @@ class Cut:
     def _probe_while_cut(self) -> Mapping[Link, bool] | None:
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
+        self._first_drops = self._network.dropped(self._cut_id)
         # A reverse that another fault cut, before or since, proves nothing about this one.
-        expected = {link for link in self._kept if self._before[link]} - self._network.cut_links()
-        return None if open_still or not all(during[link] for link in expected) else during
+        silent = self._network.silent_links()
+        expected = {link for link in self._kept if self._before[link]} - silent
+        if open_still or not all(during[link] for link in expected):
+            return None
+        # Nor does the silence of a link that another fault stalls, but for what the cut dropped.
+        self._stalled = self._network.stalled_links()
+        proven = any(self._is_proven(link) for link in self.links)
+        return during if proven else None
+
+    def _is_proven(self, link: Link) -> bool:
+        """Tell whether it is known that the cut made a silent link silent."""
+        if link in self._stalled:
+            return self._first_drops.get(link, 0) > 0
+        return self._before[link]
 
     def _probe_after(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
     def _link_effect(self, link: Link, during: Mapping[Link, bool]) -> LinkEffect:
         return LinkEffect(
@@ -112,6 +126,8 @@ class Cut:
             cut=link in self.links,
             before=self._before[link],
             during=during[link],
+            stalled_by_others=link in self._stalled,
+            dropped=self._first_drops.get(link, 0),
         )
 
     def _link_healed(self, link: Link, after: Mapping[Link, bool]) -> LinkHealed:
@@ -121,6 +137,7 @@ class Cut:
             receiver=link[1],
             after=after[link],
             cut_by_others=link in self._network.cut_links(),
+            stalled_by_others=link in self._network.stalled_links(),
             dropped_at_first=at_first,
             dropped_while_held=max(0, self._last_drops.get(link, 0) - at_first),
         )

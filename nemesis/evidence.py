@@ -13,6 +13,8 @@ from cluster.protocol import Measured
 CHANCE = 0.001
 FASTER = 1.5
 """So much faster than while limited a link must be without a limit."""
+FEW_LOST = 0.05
+"""Such a share of datagrams a good link may lose: nobody sends them again."""
 SLACK = 1.25
 """So much above its limit the rate of a limited link may be measured."""
 BITS_PER_KBIT = 1000
@@ -42,6 +44,27 @@ def spread_by(least_ms: float) -> Rule:
         return usual_ms is not None and wide_ms is not None and wide_ms - usual_ms >= least_ms
 
     return is_spread
+
+
+def is_whole(sent: int, came: int) -> bool:
+    """Tell whether all came, all but so few as a good link may lose."""
+    return sent > 0 and sent - came <= FEW_LOST * sent
+
+
+def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
+    """Return of how many flows nothing had arrived midway; None: of one only a part had.
+
+    What never arrived tells nothing of its flow. A link that stalls as a whole holds all of them,
+    as does a machine that stands still for a while; a look into which a stall begins splits some.
+
+    Args:
+        midway: Of the datagrams of a look.
+        over: Of the same ones, in the end.
+        flows: From how many ports they were sent, by turns.
+    """
+    soon, late = {*midway.numbers}, {*over.numbers} - {*midway.numbers}
+    passed, held = {number % flows for number in soon}, {number % flows for number in late}
+    return None if passed & held else len(held)
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:

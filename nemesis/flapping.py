@@ -57,7 +57,8 @@ class Flapping:
 
     def inject(self) -> None:
         """Probe the links as they are, then let them flap."""
-        if not any(self._network.probe(self.links).values()):
+        before, stalled = self._network.probe(self.links), self._network.stalled_links()
+        if not any(before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
         self._background.start(self._flap, f"{self._cut_id}-flapping")
@@ -150,12 +151,16 @@ class Flapping:
         return True
 
     def _probe_cut(self) -> bool:
-        return not any(self._network.probe(self.links).values())
+        during = self._network.probe(self.links)
+        # The silence of a link that another fault stalls proves nothing, but for what was dropped.
+        stalled, dropped = self._network.stalled_links(), self._network.dropped(self._cut_id)
+        tells = any(link not in stalled or dropped.get(link, 0) for link in self.links)
+        return tells and not any(during.values())
 
     def _probe_open(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
 
 SAYS = {

@@ -39,6 +39,7 @@ from results.record.runtime import Event
 RESOLVE_LIMIT_S = 10.0
 """A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
 CONFIRM_LIMIT_S = 5.0
+TOO_SHORT = "the main phase ended before its effect was seen"
 
 
 class FaultPhase(StrEnum):
@@ -173,12 +174,13 @@ class Life:
             self._fault = fault
             self._write(replace(self.row, spec=replace(self.row.spec, begun=True)))
             fault.inject()
-            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
+            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S, stop=self._stops(stop)))
         except FAILURES as failed:
             self._fail(str(failed))
         else:
             if effect is None:
-                self._fail("no effect could be measured in time")
+                early = stop.is_set() and self._stops(stop) is not None
+                self._fail(TOO_SHORT if early else "no effect could be measured in time")
             else:
                 self.effect = effect
                 now_ns = self._book.clock.now_ns()
@@ -188,6 +190,11 @@ class Life:
             self.phase = FaultPhase.OVER
         else:
             self.phase = FaultPhase.HELD
+
+    def _stops(self, stop: Event) -> Event | None:
+        """Return what ends the search for an effect: only one that takes long is not worth it."""
+        kind = KINDS.get(self.scheduled.kind)
+        return stop if kind is not None and kind.confirm_s else None
 
     def hold(self, stop: Event) -> None:
         """Wait as long as the fault shall last; not at all if it has no effect."""

@@ -9,10 +9,13 @@ from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import TAKING, Aspect
+from nemesis.client_connection_stall import client_connection_stall
 from nemesis.client_cut import client_cut
+from nemesis.client_stall import client_stall
 from nemesis.clock_drift import ClockDrift
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
+from nemesis.connection_stall import connection_stall
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
@@ -29,6 +32,7 @@ from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
 from nemesis.kill_twice import KillTwice
+from nemesis.link_stall import link_stall
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
@@ -64,6 +68,8 @@ class Kind:
     Attributes:
         family: What a plan's `nemesis` lists: `partition` has several kinds.
         make: Makes one.
+        confirm_s: How long it takes until its effect is confirmed, where that is long, in seconds.
+            Leaves room in a schedule.
         settle_s: How long it usually takes after the heal until all is as before, in seconds, with
             the starts of brokers. Leaves room in a schedule, no limit.
         needs: What hosts and system must be able to do; that alone decides where it works.
@@ -104,6 +110,11 @@ class Kind:
     divides: bool = False
     by_hand: bool = False
     ends: bool = False
+    confirm_s: float = 0.0
+
+    def lasts_s(self, hold_s: float, hosts: str) -> float:
+        """Return how long it takes altogether, from its beginning until all is as before."""
+        return self.confirm_s + hold_s + self.settles_s(hosts)
 
     def settles_s(self, hosts: str) -> float:
         """Return how long it takes to be over, after its heal, on a plan's hosts."""
@@ -177,6 +188,32 @@ def _shape(make: FaultMaker) -> Kind:
         aspect=Aspect.QUALITY,
         least_nodes=2,
     )
+
+
+def _stall(
+    family: str,
+    make: FaultMaker,
+    need: Ability,
+    *,
+    aims: tuple[str, ...] = (),
+    least_nodes: int = 1,
+) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        confirm_s=9,  # When the longest stall is over.
+        settle_s=3,  # Links must be good for longer than they are between two stalls.
+        needs=frozenset({Ability.SHAPE, need}),
+        aims=aims,
+        aspect=Aspect.QUALITY,
+        least_nodes=least_nodes,
+    )
+
+
+def _client_stall(make: FaultMaker) -> Kind:
+    # Clients ask all of these, and what each keeps no other does.
+    aims = ("leader", COORDINATOR, "controller")
+    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=aims)
 
 
 def _clock(make: FaultMaker) -> Kind:
@@ -285,6 +322,10 @@ KINDS: dict[str, Kind] = {
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
+    "link-stall": _stall("stall", link_stall, Ability.APART, least_nodes=2),
+    "connection-stall": _stall("stall", connection_stall, Ability.APART, least_nodes=2),
+    "client-stall": _client_stall(client_stall),
+    "client-connection-stall": _client_stall(client_connection_stall),
     "kill": _process(Kill, Ability.KILL, settle_s=6, starts=1),
     "stop": _process(Stop, Ability.STOP, settle_s=7, starts=1),
     "pause": _process(Pause, Ability.PAUSE, settle_s=1),

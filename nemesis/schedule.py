@@ -109,17 +109,17 @@ def _with_room(
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
 
-    def settles_s(family: str) -> tuple[float, float]:
+    def lasts_s(family: str) -> tuple[float, float]:
         # Of two that take as long in virtual time, what takes longer on real hosts.
         kinds = [KINDS[kind] for kind in left[family]]
-        return min((kind.settles_s(plan.hosts), kind.settle_s) for kind in kinds)
+        return min((kind.lasts_s(0, plan.hosts), kind.confirm_s + kind.settle_s) for kind in kinds)
 
     left = dict(families)
     while left:
         dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left, abilities)}
         if dealt == left.keys():
             return left
-        del left[max(left, key=settles_s)]
+        del left[max(left, key=lasts_s)]
     return families
 
 
@@ -233,6 +233,7 @@ _WORDS = {
     Ability.CUT: "cut the network",
     Ability.CUT_CLIENTS: "cut clients off",
     Ability.SHAPE: "make the network bad",
+    Ability.SHAPE_CLIENTS: "make clients' links bad",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
     Ability.SLOW_DISK: "slow a node's disk down",
@@ -346,7 +347,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
         lane = min(still, key=lambda each: each.at_s)
         kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
-        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
+        lasts_s, at_s = KINDS[kind].lasts_s(hold_s, plan.hosts), lane.at_s
         if KINDS[kind].when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])

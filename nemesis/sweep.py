@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from cluster.protocol import CanPause, CanTellBack, ClusterError
+from cluster.protocol import CanPause, CanShape, CanTellBack, ClusterError
 from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import Life
-from nemesis.network import Network
 from nemesis.protocol import FAILURES, Patience, Site
+from nemesis.stalls import BESIDE_S, OPEN_MS
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
@@ -16,6 +16,9 @@ HEAL_LIMIT_S = 60.0
 RETRY_S = 1.0
 """Between two tries to heal a fault, where one ends with an error."""
 LINKS_LIMIT_S = 5.0
+LINKS_STAY_S = OPEN_MS[1] / 1000 + 2 * BESIDE_S
+"""Where links stalled, so long all have to work: longer than one that stalls is open in
+between, and than a probe may wait for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,7 @@ def sweep(
     nodes = [node for node in (*site.controllers, *site.cluster.nodes) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
-        machines = site.machines or (*site.cluster.nodes, *site.controllers)
-        _mend_links(machines, site.network, findings)
+        _mend_links(site, findings)
     return HealReport(
         done=tuple(findings.done),
         failed=(*findings.failed, *findings.late),
@@ -175,16 +177,34 @@ def all_back(site: Site, nodes: Collection[str]) -> bool:
     return view is not None and view.registered.issuperset(nodes)
 
 
-def _mend_links(nodes: Sequence[str], network: Network, findings: _Findings) -> None:
-    """Join every cut that is left, and probe every link."""
+def _mend_links(site: Site, findings: _Findings) -> None:
+    """Join every cut and remove every shape that is left, and probe every link."""
+    network, hosts = site.network, site.hosts
+    assert network is not None
+    nodes = site.machines or (*site.cluster.nodes, *site.controllers)
+    # Those of clients are not among the nodes', and not all hosts have them.
+    links = {*itertools.permutations(nodes, 2), *network.ever_cut(), *network.ever_stalled()}
+    stay_s = LINKS_STAY_S if network.ever_stalled() else 0.0
+    good_since_s: float | None = None
+
+    def work() -> bool:
+        nonlocal good_since_s
+        began_s = stopwatch_s()
+        if not all(network.probe(sorted(links)).values()):
+            good_since_s = None
+            return False
+        good_since_s = began_s if good_since_s is None else good_since_s
+        return began_s - good_since_s >= stay_s
+
     try:
         for cut_id in network.cut_ids():
             network.join(cut_id)
             findings.done.append(f"cut {cut_id} was removed")
-        wait_until(
-            lambda: all(network.probe(list(itertools.permutations(nodes, 2))).values()),
-            timeout_s=LINKS_LIMIT_S,
-            what="every link between nodes to work",
-        )
+        if hosts is not None and isinstance(hosts, CanShape):
+            for shape_id in hosts.shape_ids():
+                hosts.unshape(shape_id)
+                network.note_stall(shape_id, ())
+                findings.done.append(f"shape {shape_id} was removed")
+        wait_until(work, timeout_s=LINKS_LIMIT_S + stay_s, what="every link between nodes to work")
     except (*FAILURES, WaitTimeoutError) as failed:
         findings.failed.append(str(failed))

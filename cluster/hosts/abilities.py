@@ -44,19 +44,21 @@ def built_for(hosts: str) -> frozenset[Ability]:
 
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
-            Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
+            Ability.SHAPE: NO_LINKS, Ability.SHAPE_CLIENTS: NO_LINKS, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
+    no_shape = _why_not(shape_trial())
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
-            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: _why_not(disk_trial()),
-            Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: no_shape,
+            Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
-            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: NOT_BUILT,
+            Ability.SHAPE: _why_not(shape_trial()), Ability.SHAPE_CLIENTS: NOT_BUILT,
+            Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
 
     no_shape = why_not_shape(load_hosts(Path(file))) if file else ""
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
-            Ability.SHAPE: no_shape, Ability.DISK: NOT_BUILT,
+            Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: NOT_BUILT, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 

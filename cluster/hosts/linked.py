@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_packets, join_rules
 from cluster.hosts.machine import Machine
-from cluster.hosts.series import measure
+from cluster.hosts.series import SentVolley, measure
 from cluster.hosts.shapes import device, order, receivers_by_sender
-from cluster.protocol import ClusterError, Link, Measured, ProcessId, Quality
+from cluster.protocol import ClusterError, Link, Measured, ProcessId, Quality, ShapeEnd
 from results.record.clock import pause_until, stopwatch_s
 
 PROBE_INTERVAL_S = 0.1
@@ -126,23 +126,27 @@ class LinkedHosts(ABC):
             told = order(name, quality, sender=sender, addresses=addresses)
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
-        """Undo one shape, and no other: end its shapers; return where one was dead. Idempotent."""
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
+        """Undo one shape, and no other: end its shapers; return how each ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
-        dead: set[str] = set()
+        ends: dict[str, ShapeEnd] = {}
         for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
             if sender not in self.machines:
                 continue  # Its shaper ended with it.
             try:
-                if self.machines[sender].unshape(name) == "gone":
-                    dead.add(sender)
+                if end := self.machines[sender].unshape(name):
+                    ends[sender] = end
             except ClusterError as failed:
                 failures.append(failed)
         if failures:
             raise failures[0]
         self._shapes.pop(shape_id, None)
-        return frozenset(dead)
+        return ends
+
+    def shape_ids(self) -> list[str]:
+        """Return the shapes in force, the oldest first."""
+        return list(self._shapes)
 
     def measure(
         self,
@@ -154,8 +158,20 @@ class LinkedHosts(ABC):
         burst: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
-        spacing = {"count": count, "size": size, "interval_s": interval_s, "burst": burst}
+        spacing = {
+            "count": count, "size": size, "interval_s": interval_s, "burst": burst, "flows": 1,
+        }  # fmt: skip
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
+        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+
+        Raises:
+            ClusterError: An agent has not so many ports.
+        """
+        return SentVolley(
+            links, machine=self.machine, address=self.address, count=count, flows=flows
+        )
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

@@ -32,6 +32,7 @@ TAIL_BYTES = 32_768
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
+    r"|ZooKeeperClientTimeoutException"
 )
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093

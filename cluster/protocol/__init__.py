@@ -37,11 +37,14 @@ from cluster.protocol.errors import (
 )
 from cluster.protocol.links import (
     CLIENTS,
+    MOST_FLOWS,
     CanPartition,
     CanShape,
     Link,
     Measured,
     Quality,
+    ShapeEnd,
+    Volley,
 )
 from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
@@ -64,6 +67,7 @@ from cluster.protocol.machines import (
 
 __all__ = [
     "CLIENTS",
+    "MOST_FLOWS",
     "OF_SYSTEMS",
     "Ability",
     "Batch",
@@ -106,10 +110,12 @@ __all__ = [
     "ProcessId",
     "Quality",
     "ReadsAllAtStart",
+    "ShapeEnd",
     "SharesProcesses",
     "Summary",
     "TellsRoom",
     "UserError",
+    "Volley",
     "Vote",
     "unwritable",
 ]

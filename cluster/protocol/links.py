@@ -9,6 +9,7 @@ Link = tuple[str, str]
 """A directed pair of nodes: what the first sends to the second."""
 
 
+MOST_FLOWS = 20
 CLIENTS = "clients"
 """In a link: the machine of the harness and of all clients."""
 
@@ -39,6 +40,10 @@ class Quality:
         loss, duplicate, reorder: Shares of packets, 0 to 1, that are lost, sent twice, held back
             until a later one has passed.
         rate_kbit: At most so many kilobits a second; 0: no limit.
+        stall_ms, open_ms: All packets wait for `stall_ms` and then go on in order; for `open_ms`
+            each passes at once; then all wait again, and so on. 0: none waits.
+        stall_share: Of connections, and of flows of datagrams, so large a share stalls, in both
+            directions; packets of others pass.
         seed: Of the draws.
     """
 
@@ -48,6 +53,9 @@ class Quality:
     duplicate: float = 0
     reorder: float = 0
     rate_kbit: float = 0
+    stall_ms: float = 0
+    open_ms: float = 0
+    stall_share: float = 1
     seed: int = 0
 
 
@@ -63,6 +71,7 @@ class Measured:
             as on a machine that stalls, counts once.
         round_trip_ms: Of each that came back, in order of sending.
         lasted_s: From the first arrival to the last, by the receiver's clock.
+        numbers: Those that arrived, each once, in the order in which they came.
     """
 
     sent: int
@@ -71,6 +80,7 @@ class Measured:
     overtaken: int
     round_trip_ms: tuple[float, ...]
     lasted_s: float
+    numbers: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -86,7 +96,30 @@ class Measured:
             overtaken=sum(one > next_one for one, next_one in pairwise(first_copies)),
             round_trip_ms=tuple(round_trip_ms),
             lasted_s=lasted_s,
+            numbers=tuple(first_copies),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeEnd:
+    """How the end of a shape went on one node.
+
+    Attributes:
+        gone: What shaped there had ended before.
+        killed: It did not end in time and was killed, with all packets that it held.
+        dropped: So many packets found no room while a link stalled.
+    """
+
+    gone: bool = False
+    killed: bool = False
+    dropped: int = 0
+
+
+class Volley(Protocol):
+    """Numbered datagrams that were sent over some links at once."""
+
+    def look(self) -> Mapping[Link, Measured]:
+        """Return what has become of them so far."""
 
 
 @runtime_checkable
@@ -99,8 +132,11 @@ class CanShape(Protocol):
         Raises `ClusterError` if another shape has one of the links: two do not add up.
         """
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
-        """Undo one shape, and no other; return the nodes where it had ended before. Idempotent."""
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
+        """Undo one shape, and no other; return how it ended, by node. Idempotent."""
+
+    def shape_ids(self) -> list[str]:
+        """Return the shapes in force, the oldest first."""
 
     def measure(
         self,
@@ -114,4 +150,11 @@ class CanShape(Protocol):
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
 
         `burst` of them are sent at once, so that nothing of others comes between.
+        """
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> Volley:
+        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+
+        They leave by turns from `flows` ports, at most `MOST_FLOWS`: what becomes of a connection
+        may depend on its port. Raises `ClusterError` if that is too many.
         """

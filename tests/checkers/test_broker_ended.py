@@ -18,6 +18,14 @@ BY_ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
 WATCHED = Milestone(name="noted", at_ns=90 * S, detail={"lives": "4"})
 
 
+GIVING_UP = (
+    "ERROR Shutting down because we were unable to register with the controller quorum.",
+    "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
+    "ERROR Received a fatal error while waiting for the controller to acknowledge that",
+    "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
+)
+
+
 def ended(code: str, *, said: str = "", node: str = "n2") -> Milestone:
     detail = {"node": node, "incarnation": "1", "code": code, "said": said}
     return Milestone(name=ENDED, at_ns=60 * S, detail=detail)
@@ -120,16 +128,19 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
 
 
 def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
-    def told(code: str, *, other: Row, own: Row) -> list[str]:
+    def told(code: str, *, other: Row, own: Row, said: str = "") -> list[str]:
         rows: list[Row] = [
             {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
             {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
         ]
         rows = [{**rows[0], **own}, {**rows[1], **other}]
-        about = facts(milestones=(WATCHED, ended(code)))
+        about = facts(milestones=(WATCHED, ended(code, said=said)))
         return sentences(BY_ITSELF, group(about, faults=rows))
 
     assert told("1", other={}, own={}) == []
+    for words in GIVING_UP:
+        assert told("1", other={}, own={}, said=f"ERROR before\n{words}\nINFO last") == []
+    assert told("1", other={}, own={}, said="ERROR Error while reading checkpoint file")
     assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
     assert told("-6", other={}, own={}), "a crash is no way to give up"
     assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
@@ -146,6 +157,17 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+    spec = '{"family": "stall", "links": [["n1", "n3"], ["n3", "n2"]]}'
+    stall = {"kind": "by its family", "spec": spec, "confirmed_ns": 31 * S}
+    assert told("1", other=stall, own={}) == [], "each answer takes a stall"
+    assert told("1", other=stall, own={}, said=GIVING_UP[0]) == []
+    assert told("1", other=stall, own={}, said="java.lang.IllegalStateException: late request")
+    assert told("1", other={**stall, "confirmed_ns": None}, own={}), "none was ever seen"
+    assert told("1", other={**stall, "confirmed_ns": 61 * S}, own={}), "it was seen too late"
+    elsewhere = spec.replace("n2", "n1")
+    assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
+    assert told("1", other={**stall, "spec": '{"family": "stall"}'}, own={})
+    assert told("1", other={**stall, "spec": spec.replace("stall", "stall-clients")}, own={})
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -29,6 +29,7 @@ from cluster.protocol import (
     Command,
     HasFiles,
     Hosts,
+    Link,
     ProcessId,
     Quality,
 )
@@ -45,6 +46,8 @@ DEEDS = "deeds"
 """In the run's folder: a line for each thing that was begun."""
 HOLD = "LOGQUAKE_TEST_HOLD"
 """Environment variable: before which deed, counted from 1, it waits for the file `GO`."""
+ONLY = "LOGQUAKE_TEST_ONLY"
+"""Environment variable: the name of the only fault that it injects."""
 GO = "go"
 GO_LIMIT_S = 60.0
 BROKER = ("sh", "-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000")
@@ -114,7 +117,11 @@ class SmallHarness:
         self._tell("up")
         hosts.up()
         brokers = {node: self._start(hosts, node) for node in NODES}
-        faults = list(self._faults_of(hosts, brokers))
+        faults = [
+            each
+            for each in self._faults_of(hosts, brokers)
+            if each.name == os.environ.get(ONLY, each.name)
+        ]
         for deed in self._rng.sample(faults, min(len(faults), 5)):
             self._faults += 1
             self._ledger.write(self._faults, deed.undo)
@@ -170,6 +177,12 @@ class SmallHarness:
                 lambda: hosts.shape("s", links, slow),
                 lambda: hosts.unshape("s"),
             )
+            yield Deed(
+                "stall",
+                (),
+                lambda: self._stall(hosts, links),
+                lambda: hosts.unshape("h"),
+            )
         if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
@@ -179,6 +192,16 @@ class SmallHarness:
                 lambda: hosts.set_clock(node, offset_s=100, rate=2),
                 lambda: hosts.reset_clock(node),
             )
+
+    def _stall(self, hosts: CanShape, links: list[Link]) -> None:
+        """Have links stall, and hold something."""
+        hosts.shape("h", links, Quality(stall_ms=600_000, open_ms=1))
+        held = hosts.volley(links, count=20)
+        wait_until(
+            lambda: all(each.sent == 20 for each in held.look().values()),
+            timeout_s=GO_LIMIT_S,
+            what="something to be held",
+        )
 
     def _tell(self, deed: str) -> None:
         with (self._paths.root / DEEDS).open("a") as file:

@@ -8,8 +8,11 @@ from random import Random
 
 import pytest
 
+from cluster.hosts.abilities import abilities_of
+from cluster.protocol import Ability
 from results.record.plan import Plan
 from tests.cluster_hosts.crashes import crash
+from tests.machine import tun_opens
 from tests.ssh_lab import Lab
 
 pytestmark = pytest.mark.everything
@@ -29,6 +32,17 @@ def test_of_namespaces_nothing_is_left(number: int, tmp_path: Path) -> None:
     rng = Random(f"{SEED}/namespace/{number}")
     plan = Plan(hosts="namespace", disk_mb=64 if number % 2 else None)
     killed = crash(plan, tmp_path, rng)
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
+def test_of_links_that_stall_nothing_is_left(tmp_path: Path) -> None:
+    if abilities_of("namespace")[Ability.SHAPE]:
+        assert not tun_opens()
+        return
+    rng = Random(f"{SEED}/stall")
+    killed = crash(Plan(hosts="namespace"), tmp_path, rng, part="session", fault="stall")
+    assert killed.deed == "heal stall", killed
     assert killed.left == (), killed
 
 

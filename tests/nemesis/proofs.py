@@ -21,6 +21,11 @@ AROUND = ("n1-n2", "n2-n3")
 """The links of brokers that end at the node."""
 GOOD_MS = 50.0
 """Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
+LATE_MS = 1000.0
+"""Of what comes over a link that stalls for 2 s and more, unless it is sent near the end of that;
+busy machines are slow, and not so slow."""
+LEAST_FLOWS = 3
+"""Of 20, fewer that stall, or do not, come less than once in a thousand times."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -106,6 +111,65 @@ def _links_gone(_: Seen, after: Seen) -> bool:
 def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
     """Return how a cut is proven, by what each link must be."""
     return Proof(witness="links", shows=_links(how), gone=_links_gone)
+
+
+def stall_proof(*names: str) -> Proof:
+    """Return how links that stall are proven: all comes, in order, seconds late one way."""
+    return _late(names, lambda link: way_of(link) != "")
+
+
+def half_stall_proof(*names: str) -> Proof:
+    """Return how links are proven of whose connections some stall: all comes, some of it late."""
+    return _late(names, _stalls_in_part)
+
+
+def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
+    """Return the proof by links that are each late in some look: they stall by turns."""
+
+    def shows(_: Seen, looks: Sequence[Seen]) -> bool:
+        clean = [look for look in looks if all(_passes(look[name]) for name in {*look} - {*names})]
+        return all(any(is_late(look[name]) for look in clean) for name in names)
+
+    return Proof(
+        witness="late traffic",
+        shows=shows,
+        gone=lambda _, after: all(map(_passes, after.values())),
+    )
+
+
+def _passes(link: Seen) -> bool:
+    soon = median_ms(link) < GOOD_MS and max(link["trips_ms"]) < LATE_MS
+    return bool(soon and _all_came_once(link) and link["connects"])
+
+
+def way_of(link: Seen) -> str:
+    """Return which way a link stalls in a look, `there` or `back`, if all flows do; else none."""
+    if not _all_came_once(link) or link["overtaken_there"]:
+        return ""
+    late_there, soon_there = _flows_late(link, "there_ms")
+    late_back, soon_back = _flows_late(link, "back_ms")
+    if len(late_there) == link["flows"] and not soon_there:
+        return "there"
+    is_back = len(soon_there) == len(late_back) == link["flows"] and not late_there | soon_back
+    return "back" if is_back else ""
+
+
+def _stalls_in_part(link: Seen) -> bool:
+    late, soon = _flows_late(link, "there_ms")
+    some = min(len(late), len(soon)) >= LEAST_FLOWS and not late & soon
+    return _all_came_once(link) and some
+
+
+def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
+    """Return the flows of which some datagrams came late, and those of which some came soon."""
+    flows, ms = link["flows"], link[what]
+    late = {number % flows for number, each in enumerate(ms) if each > LATE_MS}
+    soon = {number % flows for number, each in enumerate(ms) if each < LATE_MS}
+    return late, soon
+
+
+def _all_came_once(link: Seen) -> bool:
+    return bool(link["answered"] == link["heard"] == link["count"] and not link["copies"])
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

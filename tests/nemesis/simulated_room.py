@@ -6,12 +6,13 @@ processes that stand still, bytes of disks. None of it is the fault's own measur
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cluster.protocol import CLIENTS, MOST_FLOWS
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.network import CLIENT
@@ -196,6 +197,52 @@ def _cuts(room: SimulatedRoom) -> frozenset[tuple[int, int]]:
     )
 
 
+def _flows(room: SimulatedRoom) -> Mapping[tuple[int, int], int]:
+    """Send a datagram of each of 20 flows over each link; return how many come at once."""
+    network = room.simulation.network
+    came = dict.fromkeys(itertools.permutations((CLIENT, 1, 2, 3), 2), 0)
+
+    def arrived(link: tuple[int, int]) -> None:
+        came[link] += 1
+
+    for link, flow in itertools.product([*came], range(MOST_FLOWS)):
+        network.probe(link, partial(arrived, link), flow=flow)
+    pause_until(stopwatch_s() + 0.01)
+    return dict(came)
+
+
+def _numbers(story: Story) -> set[tuple[int, int]]:
+    """Return the links that a fault says that it drew."""
+    number = {CLIENTS: CLIENT, **{f"n{at}": at for at in (1, 2, 3)}}
+    return {(number[a], number[b]) for a, b in story.row.spec.links}
+
+
+def stalls_as_drawn(story: Story) -> bool:
+    """Tell whether all flows of the links that were drawn, and no others, stalled by turns."""
+    return _stalls(story, range(1))
+
+
+def half_stall_as_drawn(story: Story) -> bool:
+    """Tell whether some flows of the links that were drawn stalled by turns, and none of others."""
+    return _stalls(story, range(3, MOST_FLOWS - 2))
+
+
+def _stalls(story: Story, held: Collection[int]) -> bool:
+    drawn, nearly_all = _numbers(story), MOST_FLOWS - 3  # One in a thousand is lost.
+    others = all(
+        came >= nearly_all
+        for look in story.looks
+        for link, came in look.items()
+        if link not in drawn
+    )
+    by_turns = all(
+        any(look[link] in held for look in story.looks)
+        and all(look[link] in held or look[link] >= nearly_all for look in story.looks)
+        for link in drawn
+    )
+    return others and by_turns and bool(drawn)
+
+
 def _datagrams(room: SimulatedRoom) -> Mapping[str, float]:
     """Send datagrams from n2 to n1; tell what became of them."""
     simulation = room.simulation
@@ -292,7 +339,8 @@ def _topics(room: SimulatedRoom) -> frozenset[str]:
 
 
 _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
-    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams,
+    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams, "stall": _flows,
+    "stall-clients": _flows,
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,

@@ -16,7 +16,7 @@ from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
 from tests.machine import needs, runs_here, tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.played_faults import (
     DOCKER,
     NAMESPACE,
@@ -27,7 +27,7 @@ from tests.nemesis.played_faults import (
     Rooms,
     Story,
 )
-from tests.nemesis.proofs import AROUND, Seen, spread_ms
+from tests.nemesis.proofs import AROUND, Seen, spread_ms, way_of
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -138,9 +138,15 @@ def is_refused(story: Story, kind: str) -> bool:
 
 @pytest.mark.parametrize(("room", "kind"), [played(*case) for case in CASES])
 def test_a_fault_shows_and_is_gone_after_its_heal(rooms: Rooms, room: str, kind: str) -> None:
-    story, proof = rooms.story(room, kind), PROOFS[kind]
+    story = rooms.story(room, kind)
     if is_refused(story, kind):
         return
+    for each in (story, *story["others"]):
+        _shows_and_is_gone(each, kind)
+
+
+def _shows_and_is_gone(story: Story, kind: str) -> None:
+    proof = PROOFS[kind]
     before, looks, after = story["before"], story["looks"], story["after"]
     assert not proof.shows(before, [before]), "the proof proves nothing"
     assert proof.shows(before, looks), (before, looks[-1])
@@ -151,6 +157,27 @@ def test_a_fault_shows_and_is_gone_after_its_heal(rooms: Rooms, room: str, kind:
     assert story["undone"], "the network of a node is not as it was"
     assert story["effect"]["kind"]
     assert story["healed"]["kind"]
+
+
+@pytest.mark.parametrize(("room", "kind"), [
+    played(room, kind) for room, kind in CASES if kind in SEEDS_OF
+])  # fmt: skip
+def test_links_stall_in_the_direction_that_was_drawn(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    if is_refused(story, kind):
+        return
+    drawn = set()
+    for each in (story, *story["others"]):
+        links = {(link["sender"], link["receiver"]) for link in each["effect"]["links"]}
+        drawn.add(frozenset(links))
+        for name in {f"{a}-{b}" for a, b in links | {(b, a) for a, b in links}} & {*each["before"]}:
+            there = (*name.split("-"),)
+            ways = {"there"} if there in links else set()
+            ways |= {"back"} if there[::-1] in links else set()
+            seen = {way for look in each["looks"] if (way := way_of(look[name]))}
+            assert seen
+            assert seen <= ways, (name, links)
+    assert len(drawn) == 3, "each way, and both"
 
 
 def _of(*kinds: str) -> list["ParameterSet"]:

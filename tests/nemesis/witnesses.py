@@ -5,6 +5,7 @@ links by programs with sockets of their own, metadata and stamps by a client, th
 in which Kafka keeps what it knows of it.
 """
 
+import itertools
 import json
 import os
 import re
@@ -279,11 +280,13 @@ class Sockets:
         for name in self._programs:
             self._order(name, {"do": "heard", "series": 0})
 
-    def look(self, *, count: int, size: int, tail_s: float) -> Seen:
+    def look(
+        self, *, count: int, size: int, tail_s: float, flows: int = 1, interval_s: float = 0.003
+    ) -> Seen:
         """Return what became of datagrams and connections over each link that is asked for."""
         self._series += 1
         order = {"do": "ask", "series": self._series, "count": count, "size": size}
-        order["tail_s"] = tail_s
+        order |= {"tail_s": tail_s, "flows": flows, "interval_s": interval_s}
 
         def asked(asker: str, nodes: Sequence[str]) -> Seen:
             addresses = [self._addresses[node] for node in nodes]
@@ -301,11 +304,25 @@ class Sockets:
             heard = self._order(node, {"do": "heard", "series": self._series})
             own = self._addresses.get(asker)
             # Clients have whatever address is not a node's.
-            link["heard"] = sum(
-                number
-                for sender, number in heard.items()
-                if (sender == own if own else sender not in self._names)
+            came = dict(
+                itertools.chain.from_iterable(
+                    numbers
+                    for sender, numbers in heard.items()
+                    if (sender == own if own else sender not in self._names)
+                )
             )
+            link["heard"] = len(came)
+            # By one socket; of answers that several sockets get nobody knows which came first.
+            link["overtaken_there"] = sum(a > b for a, b in itertools.pairwise(came))
+            sent_s, back_s = link.pop("sent_s"), link.pop("back_s")
+            link["there_ms"] = [
+                None if number not in came else (came[number] - at_s) * 1000
+                for number, at_s in enumerate(sent_s)
+            ]
+            link["back_ms"] = [
+                None if number not in came or at_s is None else (at_s - came[number]) * 1000
+                for number, at_s in enumerate(back_s)
+            ]
         return links
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from cluster.protocol import (
     CLIENTS,
+    MOST_FLOWS,
     ClusterError,
     Command,
     Disk,
@@ -19,6 +20,7 @@ from cluster.protocol import (
     PowerCut,
     ProcessId,
     Quality,
+    ShapeEnd,
 )
 from cluster.reference.broker.boot import boot
 from cluster.reference.settings import Settings, parsed
@@ -28,7 +30,7 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.files import MachineFiles
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import CLIENT
-from cluster.reference.simulator.series import Spacing, measure
+from cluster.reference.simulator.series import SentVolley, Series, Spacing, measure
 from cluster.reference.simulator.simulation import Simulation
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s
 from results.record.runtime import new_event
@@ -233,11 +235,15 @@ class SimulatedMachines:
             [self._numbered(link) for link in shaped], _badness(quality), seed=quality.seed
         )
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
         """Undo one shape, and no other; none ever ends by itself. Idempotent."""
         links = self._shapes.pop(shape_id, ())
         self._simulation.network.make_good([self._numbered(link) for link in links])
-        return frozenset()
+        return {sender: ShapeEnd() for sender, _ in links}
+
+    def shape_ids(self) -> list[str]:
+        """Return the shapes in force, the oldest first."""
+        return list(self._shapes)
 
     def measure(
         self,
@@ -254,6 +260,21 @@ class SimulatedMachines:
         network, agenda = self._simulation.network, self._simulation.agenda
         told = measure(network, agenda, list(names), spacing)
         return {names[numbers]: each for numbers, each in told.items()}
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
+        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+
+        Raises:
+            ClusterError: No machine has so many ports.
+        """
+        if flows > MOST_FLOWS:
+            raise ClusterError(f"a machine has {MOST_FLOWS} ports to send from, not {flows}")
+        spacing = Spacing(count=count, size=64, interval_s=0.0, burst=count, flows=flows)
+        network, agenda = self._simulation.network, self._simulation.agenda
+        series = {link: Series(network, agenda, self._numbered(link), spacing) for link in links}
+        for each in series.values():
+            each.send(count)
+        return SentVolley(series)
 
     def fill_disk(self, node: str) -> int:
         """Take all the room that is left on a machine's disk; return how many bytes that were."""
@@ -379,4 +400,7 @@ def _badness(quality: Quality) -> Badness:
         duplicate=quality.duplicate,
         reorder=quality.reorder,
         rate_kbit=quality.rate_kbit,
+        stall_ns=round(quality.stall_ms * MS),
+        open_ns=round(quality.open_ms * MS),
+        stall_share=quality.stall_share,
     )

@@ -35,6 +35,7 @@ _NEVER = {
     "cut-clients": "a cut between us and a node would cut our commands off, too",
     "one-way": "commands of an attached cluster cut in both directions",
     "shape": "an attached cluster has no command that makes links bad",
+    "shape-clients": "an attached cluster has no command that makes links bad",
     "disk": "an attached cluster has no command that fills a disk",
     "clock": "an attached cluster has no command that shifts a clock",
     "slow-disk": "an attached cluster has no command that slows a disk down",
