@@ -17,7 +17,7 @@ bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) 
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
 explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
 another fault had gone on for so long that Kafka gives up: it found no controller. If it left last
-words, they must be those of giving up. A stall must have been confirmed, of links of its own.
+words, they must be those of giving up. A stall must have been confirmed, of links to its controllers.
 """
 
 import re
@@ -63,8 +63,10 @@ _GIVES_UP_NS = 30 * NS_PER_S
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
+    r"|Fatal error during KafkaServer startup"
 )
-"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient."""
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
+KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -192,7 +194,8 @@ def _shut_out(group: Group, end: End) -> bool:
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
     away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
     stalls = np.array(
-        [_stalls(json_object(spec), end.node) for spec in texts(faults, "spec")], dtype=np.bool_
+        [_stalls(json_object(spec), end.node, group.facts) for spec in texts(faults, "spec")],
+        dtype=np.bool_,
     )
     confirmed_ns = ints(faults, "confirmed_ns")
     stalls &= (confirmed_ns >= 0) & (confirmed_ns <= at_ns)
@@ -204,11 +207,14 @@ def _gave_up(end: End) -> bool:
     return any(_GIVING_UP.search(line) for line in end.said)
 
 
-def _stalls(spec: Mapping[str, Any], node: str) -> bool:
-    """Tell whether a fault has links of a node stall."""
+def _stalls(spec: Mapping[str, Any], node: str, facts: RunFacts) -> bool:
+    """Tell whether a fault has links of a node stall that lead to who may be its controller."""
     links = spec.get("links")
     ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
-    return spec.get("family") == _STALLS and any(node in each for each in ends)
+    brokers = {f"n{number}" for number in facts.brokers}
+    others = {other for each in ends if node in each for other in each} - {node}
+    keepers = others if facts.plan.brokers_vote else others - brokers
+    return spec.get("family") == _STALLS and bool(keepers)
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:

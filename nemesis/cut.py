@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cluster.protocol import ClusterError, Link
+from nemesis.evidence import made_silent
 from nemesis.grudges import kept_reverses, links_of
 from nemesis.link_effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from nemesis.network import Network
@@ -95,6 +96,7 @@ class Cut:
         return JoinEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
     def _probe_while_cut(self) -> Mapping[Link, bool] | None:
+        stalled = self._network.stalled_links()
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
         self._first_drops = self._network.dropped(self._cut_id)
@@ -103,16 +105,9 @@ class Cut:
         expected = {link for link in self._kept if self._before[link]} - silent
         if open_still or not all(during[link] for link in expected):
             return None
-        # Nor does the silence of a link that another fault stalls, but for what the cut dropped.
-        self._stalled = self._network.stalled_links()
-        proven = any(self._is_proven(link) for link in self.links)
+        self._stalled = stalled | self._network.stalled_links()
+        proven = made_silent(self.links, self._before, self._stalled, self._first_drops)
         return during if proven else None
-
-    def _is_proven(self, link: Link) -> bool:
-        """Tell whether it is known that the cut made a silent link silent."""
-        if link in self._stalled:
-            return self._first_drops.get(link, 0) > 0
-        return self._before[link]
 
     def _probe_after(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)

@@ -6,9 +6,9 @@ chance with a probability below `CHANCE`; a time, if it moved by half of what th
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from cluster.protocol import Measured
+from cluster.protocol import Link, Measured
 
 CHANCE = 0.001
 FASTER = 1.5
@@ -65,6 +65,23 @@ def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
     soon, late = {*midway.numbers}, {*over.numbers} - {*midway.numbers}
     passed, held = {number % flows for number in soon}, {number % flows for number in late}
     return None if passed & held else len(held)
+
+
+def made_silent(
+    links: Collection[Link],
+    before: Mapping[Link, bool],
+    stalled: Collection[Link],
+    dropped: Mapping[Link, int],
+) -> bool:
+    """Tell whether it is known of any silent link that a cut made it so.
+
+    Args:
+        links: Of the cut.
+        before: Which of them probes got over before it.
+        stalled: Those that other faults stall: their silence tells nothing.
+        dropped: How many packets the cut itself dropped on each.
+    """
+    return any(dropped.get(link, 0) > 0 or (before[link] and link not in stalled) for link in links)
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:

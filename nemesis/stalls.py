@@ -26,7 +26,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cluster.protocol import MOST_FLOWS, ClusterError, Link, Measured, Quality, Volley
+from cluster.protocol import MOST_FLOWS, CanShape, ClusterError, Link, Measured, Quality, Volley
 from nemesis.evidence import held_flows, is_whole
 from nemesis.link_effects import ClearEffect, LinkClear, LinkMeasured, LinkQuality, QualityEffect
 from nemesis.protocol import Aim, Patience, Site
@@ -133,7 +133,7 @@ class StalledLinks:
         """See that the links are good, then have them stall."""
         watched = [*self.links, *self._back]
         for _ in range(MOST_LOOKS_BEFORE):
-            self._before = self._soon(watched)
+            self._before = _soon(self._hosts, watched)
             if all(_is_good(self._before[link]) for link in self._open(watched)):
                 break
         if not any(self._before[link].arrived for link in self.links):
@@ -169,7 +169,7 @@ class StalledLinks:
         if self._in_force:
             # Evidence only: nothing may stand between a stall and its end.
             with suppress(ClusterError, OSError):
-                self._at_heal = self._volley(self._open(self.links))
+                self._at_heal = _volley(self._hosts, self._open(self.links))
                 pause_until(stopwatch_s() + BACK_S)  # They are to be where they are held.
         ends = self._hosts.unshape(self._shape_id)
         self._in_force = False
@@ -222,7 +222,9 @@ class StalledLinks:
             if link in self._flights:
                 self._follow(link, self._flights[link])
             elif link not in self._seen:
-                self._flights[link] = _Flight(volley=self._volley([link]), began_s=stopwatch_s())
+                self._flights[link] = _Flight(
+                    volley=_volley(self._hosts, [link]), began_s=stopwatch_s()
+                )
         proven = all(link in self._seen for link in self._open(self._watched))
         return proven and any(link in self._seen for link in self.links)
 
@@ -270,7 +272,7 @@ class StalledLinks:
         They begin so close to each other that no stall fits in between.
         """
         began_s = stopwatch_s()
-        after = self._soon([*self._open((*self.links, *self._back))])
+        after = _soon(self._hosts, [*self._open((*self.links, *self._back))])
         cut_since = cut_either_way(self._site)
         seen = {link: each for link, each in after.items() if link not in cut_since}
         if not all(map(_is_good, seen.values())):
@@ -282,15 +284,6 @@ class StalledLinks:
         self._good_s = (first_s, began_s)
         return seen if began_s - first_s >= self._span_s else None
 
-    def _soon(self, links: Collection[Link]) -> Mapping[Link, Measured]:
-        """Return what became of datagrams over links, as soon as all are back, or late."""
-        volley, began_s = self._volley(links), stopwatch_s()
-        while not all(map(_is_back, (seen := volley.look()).values())):
-            if stopwatch_s() > began_s + SOON_S:
-                break
-            pause_until(stopwatch_s() + BACK_S)
-        return seen
-
     def _let_go(self) -> Mapping[Link, LinkMeasured]:
         """Return what became of what was sent right before the heal."""
         if self._at_heal is not None:
@@ -298,9 +291,6 @@ class StalledLinks:
                 told = self._at_heal.look()
                 return {link: summary(each, SIZE) for link, each in told.items()}
         return {}
-
-    def _volley(self, links: Collection[Link]) -> Volley:
-        return self._hosts.volley(links, count=COUNT, flows=MOST_FLOWS)
 
     def _open(self, links: Collection[Link]) -> list[Link]:
         cut = cut_either_way(self._site)
@@ -337,6 +327,25 @@ def stalling(aim: Aim, site: Site, links: tuple[Link, ...], *, share: float = 1.
         seed=drawn_seed(aim),
     )
     return StalledLinks(aim, site, quality, links=links)
+
+
+def look_good(hosts: CanShape, links: Collection[Link]) -> bool:
+    """Tell whether datagrams over all connections of links come back soon: none stalls now."""
+    return all(map(_is_good, _soon(hosts, links).values()))
+
+
+def _soon(hosts: CanShape, links: Collection[Link]) -> Mapping[Link, Measured]:
+    """Return what became of datagrams over links, as soon as all are back, or late."""
+    volley, began_s = _volley(hosts, links), stopwatch_s()
+    while not all(map(_is_back, (seen := volley.look()).values())):
+        if stopwatch_s() > began_s + SOON_S:
+            break
+        pause_until(stopwatch_s() + BACK_S)
+    return seen
+
+
+def _volley(hosts: CanShape, links: Collection[Link]) -> Volley:
+    return hosts.volley(links, count=COUNT, flows=MOST_FLOWS)
 
 
 def _is_back(seen: Measured) -> bool:

@@ -1,14 +1,15 @@
 """The heal of everything at the end of the main phase: faults, then brokers, then links."""
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cluster.protocol import CanPause, CanShape, CanTellBack, ClusterError
 from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import Life
 from nemesis.protocol import FAILURES, Patience, Site
-from nemesis.stalls import BESIDE_S, OPEN_MS
+from nemesis.stalls import BESIDE_S, OPEN_MS, look_good
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
@@ -184,27 +185,40 @@ def _mend_links(site: Site, findings: _Findings) -> None:
     nodes = site.machines or (*site.cluster.nodes, *site.controllers)
     # Those of clients are not among the nodes', and not all hosts have them.
     links = {*itertools.permutations(nodes, 2), *network.ever_cut(), *network.ever_stalled()}
-    stay_s = LINKS_STAY_S if network.ever_stalled() else 0.0
+    shapers: CanShape | None = hosts if isinstance(hosts, CanShape) else None
+    stalled = network.ever_stalled()
+    stay_s = LINKS_STAY_S if stalled else 0.0
     good_since_s: float | None = None
 
     def work() -> bool:
         nonlocal good_since_s
         began_s = stopwatch_s()
-        if not all(network.probe(sorted(links)).values()):
+        stall = bool(stalled) and shapers is not None and not look_good(shapers, stalled)
+        if stall or not all(network.probe(sorted(links)).values()):
             good_since_s = None
             return False
         good_since_s = began_s if good_since_s is None else good_since_s
         return began_s - good_since_s >= stay_s
 
-    try:
-        for cut_id in network.cut_ids():
+    for cut_id in network.cut_ids():
+        with _noting(findings, f"cut {cut_id} was removed"):
             network.join(cut_id)
-            findings.done.append(f"cut {cut_id} was removed")
-        if hosts is not None and isinstance(hosts, CanShape):
-            for shape_id in hosts.shape_ids():
-                hosts.unshape(shape_id)
+    if shapers is not None:
+        for shape_id in shapers.shape_ids():
+            with _noting(findings, f"shape {shape_id} was removed"):
+                shapers.unshape(shape_id)
                 network.note_stall(shape_id, ())
-                findings.done.append(f"shape {shape_id} was removed")
+    try:
         wait_until(work, timeout_s=LINKS_LIMIT_S + stay_s, what="every link between nodes to work")
     except (*FAILURES, WaitTimeoutError) as failed:
         findings.failed.append(str(failed))
+
+
+@contextmanager
+def _noting(findings: _Findings, done: str) -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as failed:
+        findings.failed.append(str(failed))
+    else:
+        findings.done.append(done)

@@ -32,6 +32,7 @@ class LinkedHosts(ABC):
         self.table = TABLE
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
+        self._ends: dict[str, dict[str, ShapeEnd]] = {}
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -130,7 +131,7 @@ class LinkedHosts(ABC):
         """Undo one shape, and no other: end its shapers; return how each ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
-        ends: dict[str, ShapeEnd] = {}
+        ends = self._ends.setdefault(shape_id, {})  # What a try that failed has found out, too.
         for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
             if sender not in self.machines:
                 continue  # Its shaper ended with it.
@@ -142,7 +143,7 @@ class LinkedHosts(ABC):
         if failures:
             raise failures[0]
         self._shapes.pop(shape_id, None)
-        return ends
+        return self._ends.pop(shape_id)
 
     def shape_ids(self) -> list[str]:
         """Return the shapes in force, the oldest first."""

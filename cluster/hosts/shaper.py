@@ -42,6 +42,7 @@ HELD_NS = 100_000_000
 BURST_BYTES = 3000
 """What may pass at once before a rate shows: two full packets."""
 PACKETS_AT_ONCE = 64
+EMPTY_NS = 1_000_000_000
 STALLED_PACKETS = 20_000
 """What comes to a link while so many wait for the end of its stall is dropped, and counted: 30 MB,
 at the usual MTU. Of a connection that stalls no more wait than its window lets out, and one more at
@@ -206,11 +207,15 @@ class Shaper:
             self._pass_on(now_ns)
 
     def empty(self) -> None:
-        """Send all that still waits, here and then in the TUN device; nothing stalls any more."""
+        """Send all that still waits, here and then in the TUN device; nothing stalls any more.
+
+        Whoever sends faster than that for long does not hold it up: what comes then is lost.
+        """
         for way in self._ways.values():
             way.line.stall_no_more()
         self._pass_on(sys.maxsize)
-        while self._take():
+        until_ns = time.monotonic_ns() + EMPTY_NS  # noqa: TID251 - standard library only
+        while self._take() and time.monotonic_ns() < until_ns:  # noqa: TID251 - as above
             self._pass_on(sys.maxsize)
         for way in self._ways.values():
             self._wait(way.line.overdue(sys.maxsize))

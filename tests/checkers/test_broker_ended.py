@@ -23,6 +23,7 @@ GIVING_UP = (
     "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
     "ERROR Received a fatal error while waiting for the controller to acknowledge that",
     "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
+    "ERROR Fatal error during KafkaServer startup. Prepare to shutdown",
 )
 
 
@@ -128,13 +129,16 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
 
 
 def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
-    def told(code: str, *, other: Row, own: Row, said: str = "") -> list[str]:
+    def told(
+        code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
+    ) -> list[str]:
         rows: list[Row] = [
             {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
             {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
         ]
         rows = [{**rows[0], **own}, {**rows[1], **other}]
-        about = facts(milestones=(WATCHED, ended(code, said=said)))
+        stones = (WATCHED, ended(code, said=said))
+        about = facts(milestones=stones, plan={"system": system})
         return sentences(BY_ITSELF, group(about, faults=rows))
 
     assert told("1", other={}, own={}) == []
@@ -167,6 +171,10 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     elsewhere = spec.replace("n2", "n1")
     assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
     assert told("1", other={**stall, "spec": '{"family": "stall"}'}, own={})
+    for apart, keeper in (("kafka:4.3.1:controllers", "n101"), ("kafka:3.9.1:zookeeper", "zk")):
+        assert told("1", other=stall, own={}, system=apart), "links to brokers only"
+        to_keeper = {**stall, "spec": spec.replace("n3", keeper)}
+        assert told("1", other=to_keeper, own={}, system=apart) == []
     assert told("1", other={**stall, "spec": spec.replace("stall", "stall-clients")}, own={})
 
 

@@ -1,12 +1,13 @@
 """The fault `link-stall`: all comes, seconds late and in order, and a cut is none."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from cluster.protocol import ClusterError, Measured
+from cluster.protocol import ClusterError, Link, Measured
 from nemesis.evidence import held_flows, is_whole
 from nemesis.flapping import Flapping
 from nemesis.isolate import isolate
@@ -17,7 +18,7 @@ from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule
 from nemesis.scheduled import ScheduledFault
-from nemesis.stalls import MIDWAY, OPEN_MS, STALL_MS, StalledLinks, stalling
+from nemesis.stalls import HALF, MIDWAY, OPEN_MS, STALL_MS, StalledLinks, stalling
 from nemesis.sweep import sweep
 from nemesis.undo import Unshape
 from results.record.clock import RunClock, pause_until, stopwatch_s
@@ -286,6 +287,29 @@ def test_a_stall_is_no_proof_of_a_cut(make: type[Flapping], tmp_path: Path) -> N
     links.play(work)
 
 
+class DeafToFlapping(Machines):
+    """Hosts on which the cuts of other faults work, and those of the fault under test do not."""
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        super().cut(cut_id, links if cut_id == "other" else [])
+
+
+@pytest.mark.parametrize("make", [isolate, Flapping])
+def test_nor_is_a_cut_of_another_fault_beside_it(make: type[Flapping], tmp_path: Path) -> None:
+    links = VirtualLinks(tmp_path, DeafToFlapping)
+
+    def work() -> None:
+        links.network.cut("other", OUT)
+        stall = stalled(links, "in")
+        cut = make(Aim(fault_id=2, targets=("n2",), rng=Random(0)), links.site)
+        cut.inject()
+        assert cut.confirm(Patience(limit_s=5)) is None
+        cut.heal()
+        stall.heal()
+
+    links.play(work)
+
+
 def test_a_cut_beside_a_stall_is_proven_by_what_it_drops(tmp_path: Path) -> None:
     links = VirtualLinks(tmp_path)
 
@@ -326,15 +350,16 @@ def test_others_know_of_a_stall_from_its_injection_to_its_heal(tmp_path: Path) -
     links.play(work)
 
 
+@pytest.mark.parametrize("share", [1.0, HALF])
 @pytest.mark.parametrize(("machines", "failed"), [(Machines, 0), (NeverUnshaped, 1)])
 def test_the_heal_of_everything_removes_shapes_and_waits_for_links_to_stay_good(
-    machines: type[Machines], failed: int, tmp_path: Path
+    machines: type[Machines], failed: int, share: float, tmp_path: Path
 ) -> None:
     for seed in SEEDS:
         links = VirtualLinks(tmp_path / f"{seed}", machines, seed=seed)
 
         def work(links: VirtualLinks = links, seed: int = seed) -> None:
-            fault = stalling(aim(seed=seed), links.site, (("clients", "n2"),))
+            fault = stalling(aim(seed=seed), links.site, (("clients", "n2"),), share=share)
             fault.inject()
             pause_until(stopwatch_s() + fault.quality.stall_ms / 1000)
             report = sweep([], links.site)
