@@ -21,7 +21,9 @@ _FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
-_ENDS = frozenset({"kill", "stop", "pause"})
+_ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
+_IN_TURN = {"rolling": "rolling-restart"}
+"""What ends its targets one after the other, so that no two are gone for as long as it lasts."""
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that take ZooKeeper."""
 
@@ -35,7 +37,7 @@ def deeds(faults: pa.Table) -> list[str]:
     did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
     meant = [
-        deed if deed in _ENDS else kind.partition("-")[0]
+        deed if deed in _ENDS else _IN_TURN.get(word := kind.partition("-")[0], word)
         for kind, deed in zip(kinds, did, strict=True)
     ]
     return [

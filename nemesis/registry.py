@@ -45,6 +45,7 @@ from nemesis.reassignment import Reassignment
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
+from nemesis.rolling_kill import RollingKill
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
 from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
@@ -416,6 +417,17 @@ KINDS: dict[str, Kind] = {
         _process(KillTwice, Ability.KILL, settle_s=16, starts=2),
         family="double",
         needs=frozenset({Ability.KILL, Ability.APART}),
+    ),
+    "rolling-kill": Kind(
+        family="aftermath",
+        make=RollingKill,
+        confirm_s=11,  # From the first strike to the second.
+        settle_s=12,
+        starts=2,
+        needs=frozenset({Ability.KILL, Ability.APART}),
+        aims=("majority",),
+        least_nodes=2,
+        divides=True,
     ),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),

@@ -299,6 +299,8 @@ class Room:
             return (NODE,), None
         if SERVERS in KINDS[kind].only:
             return NODES, None
+        if "majority" in KINDS[kind].aims:
+            return NODES[:2], None
         if KEEPER in KINDS[kind].only:
             return (ZOOKEEPER_MACHINE,), None
         if kind in self._aims:

@@ -51,6 +51,11 @@ TARGETS = {
 Look = Any
 
 
+def _role(kind: str) -> str:
+    dealt = {*KINDS[kind].aims} & {SERVERS, "majority"}
+    return dealt.pop() if dealt else "n2"
+
+
 @dataclass(slots=True)
 class Story:
     """How one fault went.
@@ -145,7 +150,7 @@ class SimulatedRoom:
             fault_id=number,
             at_s=0,
             kind=kind,
-            target=TARGETS.get(kind, SERVERS if SERVERS in KINDS[kind].only else "n2"),
+            target=TARGETS.get(kind, _role(kind)),
             hold_s=2 * FLUSHES_IN_S if kind == "slow-disk" else HOLD_S,
         )
         nemesis = Nemesis(

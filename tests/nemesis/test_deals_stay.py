@@ -26,12 +26,12 @@ OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
-BEFORE_STALLS = tuple(family for family in GENTLE if not family.startswith("stall"))
+BEFORE_STALLS = GENTLE[: GENTLE.index("stall")]
 """What a plan has that was stored before links could stall; `all` deals otherwise since."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
     BEFORE_STALLS: "11aea2f3f4c20812",
-    GENTLE: "fc6cccff43915b96",
+    GENTLE: "0f0e694d745b2484",
     ("stall",): "977029c9ca6b18b3",
     ("stall-clients",): "c17f83ccd2194a79",
     ("partition",): "8b0cc2c46cd37bea",
@@ -49,6 +49,7 @@ DEALT = {
     ("keeper",): "a5dff261f96dfff8",
     ("keeper-links",): "21df787c1da97cad",
     ("double",): "1a8fd1eba99f9d50",
+    ("aftermath",): "159278e7c0793805",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
 }
 """By families, none being the default's: digests of schedules in which nothing takes records."""
@@ -58,7 +59,7 @@ DEALT_FIRST = {
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
     # Stalls take 12 s to be confirmed and healed, so that fewer fit.
-    (ALL, 17): "0fb4755f1497afbc",
+    (ALL, 17): "83667659e15d9d21",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 
