@@ -4,11 +4,11 @@ Who was killed is down for a drawn time, so that others have or have not taken o
 Before it is in every ISR again the next one is killed: its successor, or who had to bring it up to
 date. So elections follow one another, and who is elected has just taken over, or has just come
 back. At a moment that is drawn, or as soon as the one before is registered, whichever is first. If
-all was whole by then, the next one is hit in the same way. The last one is down until the heal.
+all was whole by then, the next one is hit, sooner. The last one is down until the heal.
 """
 
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 
 from cluster.protocol import ClusterError
 from nemesis.broker_effects import BackEffect
@@ -36,15 +36,15 @@ class Struck:
         node: Whose.
         pid, start_ticks: Which process.
         after_s: Since the start of the one before; 0 of the first.
-        lacking: Some partitions that had no leader or not all of their ISR when it was struck;
-            those of the one before.
+        recovering: Whether the one before was not registered since its start, or not in all of
+            its ISRs.
     """
 
     node: str
     pid: int
     start_ticks: int
     after_s: float = 0.0
-    lacking: tuple[str, ...] = ()
+    recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +56,16 @@ class RollingKillEffect:
 
     @property
     def told(self) -> str:
-        """Who was killed, and what was not whole then, for people."""
+        """Who was killed, and whether the one before had recovered by then, for people."""
         first, *others = self.strikes
-        return "; ".join([
-            f"process {first.pid} of {first.node} is gone",
-            *(
-                f"process {each.pid} of {each.node} was killed {each.after_s:.1f} s after that"
-                f" one's start, when {_named(each.lacking)}"
-                for each in others
-            ),
-        ])  # fmt: skip
-
-
-def _named(lacking: tuple[str, ...]) -> str:
-    if not lacking:
-        return "all of its partitions were whole again"
-    return f"{', '.join(lacking)} {'was' if len(lacking) == 1 else 'were'} not whole"
+        parts = [f"process {first.pid} of {first.node} is gone"]
+        for before, each in pairwise((first, *others)):
+            state = "recovered" if each.recovering else "was whole again"
+            parts.append(
+                f"process {each.pid} of {each.node} was killed {each.after_s:.1f} s after"
+                f" {before.node} had started, while that {state}"
+            )
+        return "; ".join(parts)
 
 
 class RollingKill:
@@ -106,23 +100,27 @@ class RollingKill:
         self._started_s = stopwatch_s()
         before, *others = self._order
         self._strike(before)
+        after_s = self._aim.rng.uniform(LOOK_S, LATEST_S)
         for node in islice(cycle([*others, before]), MOST_STRIKES - 1):
             self._wait(stopwatch_s() + self._aim.rng.uniform(*DOWN_S))
             self._site.cluster.start_node(before)
             started_s = stopwatch_s()
-            self._wait(started_s + self._aim.rng.uniform(LOOK_S, LATEST_S), back=before)
-            lacking = unwhole(self._site, [before])[:3]
-            self._strike(node, after_s=stopwatch_s() - started_s, lacking=lacking)
-            if lacking and len(self._strikes) >= len(self._order):
+            self._wait(started_s + after_s, back=before)
+            recovering = not is_registered(self._site, before) or bool(
+                unwhole(self._site, [before])
+            )
+            after_s = stopwatch_s() - started_s
+            self._strike(node, after_s=after_s, recovering=recovering)
+            if recovering and len(self._strikes) >= len(self._order):
                 break
-            before = node
+            before, after_s = node, after_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> RollingKillEffect | None:
         """See that all are gone that ran, and that one was struck before another was whole."""
         last = self._strikes[-1].node
         if self._kill.confirm(patience) is None or not broker_is_gone(self._site, last):
             return None
-        if not any(each.lacking for each in self._strikes):
+        if not any(each.recovering for each in self._strikes):
             return None
         took_s = stopwatch_s() - self._started_s
         return RollingKillEffect(took_s=took_s, strikes=tuple(self._strikes))
@@ -135,7 +133,7 @@ class RollingKill:
         """See that the brokers are registered again."""
         return self._kill.confirm_healed(patience)
 
-    def _strike(self, node: str, *, after_s: float = 0.0, lacking: tuple[str, ...] = ()) -> None:
+    def _strike(self, node: str, *, after_s: float = 0.0, recovering: bool = False) -> None:
         at = running_broker(self._site, node)
         self._kill.strike(node)
         self._strikes.append(
@@ -144,7 +142,7 @@ class RollingKill:
                 pid=at.pid,
                 start_ticks=at.start_ticks,
                 after_s=round(after_s, 3),
-                lacking=lacking,
+                recovering=recovering,
             )
         )
 
@@ -162,8 +160,8 @@ SAYS = {
         does="brokers are killed in turn, each while the one before it still recovers",
         injected="SIGKILL and a start, each; the last one stays down",
         proven=(
-            "the processes are gone from `/proc`; a partition of the one before had no full ISR at"
-            " a strike"
+            "the processes are gone from `/proc`; at a strike the one before was not registered"
+            " since its start, or not in all of its ISRs"
         ),
         undone="as `kill`",
     ),
