@@ -473,10 +473,12 @@ def kinds_of(
     )
 
 
-def unless_of(family: str) -> str:
-    """Return why a plan does not suit a family, where that is one reason for all of its kinds."""
-    reasons = {kind.unless for kind in KINDS.values() if kind.family == family}
-    return reasons.pop() if len(reasons) == 1 else ""
+def unsuited_by(family: str, plan: Plan) -> str:
+    """Return why a plan suits no kind of a family, where that is one reason for all of them."""
+    kinds = [kind for kind in KINDS.values() if kind.family == family]
+    reasons = {kind.unless for kind in kinds}
+    suited = any(kind.suits(plan) for kind in kinds)
+    return reasons.pop() if len(reasons) == 1 and not suited else ""
 
 
 def needs_of(family: str) -> frozenset[Ability]:

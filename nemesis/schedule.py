@@ -20,7 +20,7 @@ from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.overlaps import deal_overlapping
-from nemesis.registry import KINDS, kinds_of, needs_of, unless_of
+from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
 from nemesis.roster import roster_of
 from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
@@ -149,10 +149,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
     """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
-    kinds, unsuited = kinds_of(family, abilities), unless_of(family)
-    if unsuited and not any(
-        KINDS[kind].suits(plan) for kind in kinds_of(family, frozenset(Ability))
-    ):
+    kinds = kinds_of(family, abilities)
+    if unsuited := unsuited_by(family, plan):
         return unsuited
     if not kinds:
         return ""

@@ -37,6 +37,7 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("a_writers_later_message_is_written_before_its_earlier_one", "ends_before_sends"): _HOLE,
     ("every_replica_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
     ("every_replica_lacks_its_beginning_and_calls_it_whole", "ends_of_logs"): _FORGOTTEN,
+    ("one_replica_starts_without_its_end_after_an_outage", "logs_that_shrink"): _LOST,
     ("readers_are_given_a_record_with_another_epoch", "epochs_before_elections"): _TO_COME,
     ("the_elected_drops_the_end_that_it_acknowledged", "logs_that_shrink"): _LOST,
     ("the_elected_gives_readers_records_of_an_epoch_to_come", "epochs_before_elections"): _TO_COME,

@@ -28,7 +28,7 @@ def _stored(plan: Plan, *, abilities: frozenset[Ability]) -> Plan:
 def test_all_is_stored_as_the_families_that_work_and_deals_the_same_again(
     abilities: frozenset[Ability],
 ) -> None:
-    plan = plan_from({"seed": 5, "nemesis": "all", "time_limit_s": 300})
+    plan = plan_from({"seed": 5, "nemesis": "all", "time_limit_s": 600})
     stored = _stored(plan, abilities=abilities)
     assert stored.nemesis == tuple(
         family
