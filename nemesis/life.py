@@ -145,6 +145,12 @@ class Life:
         return kind is not None and kind.aspect is Aspect.PROCESS and not kind.when_whole
 
     @property
+    def of_own_topics(self) -> bool:
+        """Whether all that can be left of it are topics that nobody else uses."""
+        kind = KINDS.get(self.scheduled.kind)
+        return kind is not None and kind.needs == {Ability.TOPICS}
+
+    @property
     def begins_alone(self) -> bool:
         """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
         return KINDS[self.scheduled.kind].when_whole

@@ -30,7 +30,8 @@ class HealReport:
         done: What had to be done, in sentences.
         failed: What is not as it should be, in sentences.
         undone: Whether nothing of ours is in force all the same: links are whole and brokers run,
-            and what failed is that they did not register in time, which is their own doing.
+            and what failed is that they did not register in time, or did not delete a fault's own
+            topics, which is their own doing.
     """
 
     done: tuple[str, ...]
@@ -48,7 +49,7 @@ class _Findings:
         self.done: list[str] = []
         self.failed: list[str] = []
         self.late: list[str] = []
-        """Of brokers that run and have not registered."""
+        """Of brokers that run and have not registered, and of topics that nobody else uses."""
 
 
 def sweep(
@@ -93,7 +94,8 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
         elif _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
             findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
-            late = undone and life.of_processes and _all_run(site, life.row.targets)
+            run = life.of_processes and _all_run(site, life.row.targets)
+            late = undone and (run or life.of_own_topics)
             kind = findings.late if late else findings.failed
             kind.append(f"{name} is not healed: {why}")
 
