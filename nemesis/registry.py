@@ -28,6 +28,7 @@ from nemesis.keeper_kill import keeper_kill
 from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
+from nemesis.kill_remade import kill_remade
 from nemesis.kill_twice import KillTwice
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
@@ -38,11 +39,13 @@ from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
 from nemesis.read_only import ReadOnly
 from nemesis.reassignment import Reassignment
+from nemesis.remade import needs_no_zookeeper
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
+from nemesis.stop_remade import stop_remade
 from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
@@ -215,6 +218,23 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
     )
 
 
+def _remade(make: FaultMaker, need: Ability) -> Kind:
+    return Kind(
+        family="remade",
+        make=make,
+        # Until it is confirmed it takes as long: a session ends, and a topic is made up to thrice.
+        settle_s=16,
+        starts=1,
+        ends=True,
+        needs=frozenset({need, Ability.TOPICS, Ability.APART}),
+        aims=("one", "leader", "follower"),
+        least_nodes=2,
+        spares=True,
+        suits=needs_no_zookeeper,
+        unless="with ZooKeeper a deleted topic is gone only when all of its brokers are there",
+    )
+
+
 def _outage(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
     return Kind(
         family="outage",
@@ -376,6 +396,8 @@ KINDS: dict[str, Kind] = {
         family="double",
         needs=frozenset({Ability.KILL, Ability.APART}),
     ),
+    "kill-remade": _remade(kill_remade, Ability.KILL),
+    "stop-remade": _remade(stop_remade, Ability.STOP),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
     # Apart from the others, which need no links.

@@ -29,6 +29,7 @@ from cluster.protocol.brokers import (
     SharesProcesses,
     Summary,
 )
+from cluster.protocol.by_hand import HasTopicsByHand, ToldTopic, TopicsByHand
 from cluster.protocol.errors import (
     ClusterError,
     FullDiskError,
@@ -96,6 +97,7 @@ __all__ = [
     "HasKeeper",
     "HasLogs",
     "HasSoftware",
+    "HasTopicsByHand",
     "Hosts",
     "Link",
     "Logs",
@@ -109,6 +111,8 @@ __all__ = [
     "SharesProcesses",
     "Summary",
     "TellsRoom",
+    "ToldTopic",
+    "TopicsByHand",
     "UserError",
     "Vote",
     "unwritable",

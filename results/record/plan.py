@@ -42,7 +42,9 @@ from results.record.tuning import MARKERS_S, PATIENCE, abort_interval_s, number_
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
     "wipe", "bit-flip", "disk", "clock", "leadership", "topics", "outage", "keeper",
-    "keeper-links", "double")  # fmt: skip
+    "keeper-links", "double",
+    "remade",
+)  # fmt: skip
 """The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
 ALL = "all"
 
