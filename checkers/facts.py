@@ -99,6 +99,25 @@ class UncleanOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemadeTopic:
+    """The last incarnation of a topic that a fault made again.
+
+    Attributes:
+        topic, topic_id: Which.
+        replicas: How many each of its partitions has.
+        acked: What was acknowledged with acks=all: partition, offset, value.
+        begun_ns, healed_ns: When the fault was asked for, and over.
+    """
+
+    topic: str
+    topic_id: str
+    replicas: Mapping[int, int]
+    acked: tuple[tuple[int, int, int], ...]
+    begun_ns: int
+    healed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
     """A fault that may have been in force, confirmed or not.
 
@@ -162,6 +181,7 @@ class RunFacts:
             step's name, in the order of the steps.
         disk_losses: What power losses, wipes and flipped bits took.
         unclean_orders: The unclean elections that faults ordered.
+        remade: Topics that faults made again, and that are judged beside the plan's.
         disturbances: The faults that may have been in force.
         absences: When which brokers were away for certain.
         answers: Of each target of a fault that was never confirmed, and when that fault began: when
@@ -203,6 +223,7 @@ class RunFacts:
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
     unclean_orders: tuple[UncleanOrder, ...] = ()
+    remade: tuple[RemadeTopic, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     absences: tuple[Absence, ...] = ()
     answers: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -340,6 +361,13 @@ class RunFacts:
     def numbers(self) -> dict[tuple[str, int], int]:
         """The n of a value, by (topic, partition)."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
+
+    def remade_at(self, topic: str, topic_id: str, partition: int) -> RemadeTopic | None:
+        """Return the topic made again that a partition is of; None if it is none of these."""
+        for each in self.remade:
+            if (each.topic, each.topic_id) == (topic, topic_id) and partition in each.replicas:
+                return each
+        return None
 
     def home_of(self, value: int) -> str:
         """Return the partition that a value of this run was made for: `log-0-1`; else empty."""

@@ -17,7 +17,7 @@ scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -40,6 +40,7 @@ from checkers.protocol import (
     Premise,
     Promise,
     Proved,
+    Scope,
     Waits,
 )
 from checkers.reigns import UNENDED_NS
@@ -114,7 +115,7 @@ def _check(group: Group) -> Findings:
     told = _told(group)
     if calm_ns is None or not told.num_rows:
         return Findings(rows=0)
-    full, times = _restored(told, calm_ns, plan.replication), ints(told, "observed_ns")
+    full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
     in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
     last_ns = int(ints(group.table("leadership"), "observed_ns").max())
     shrunk: list[Shrunk] = []
@@ -180,7 +181,7 @@ def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"the ISR of {group.place} did not have its {plan.replication} members again"
+        sentence=f"the ISR of {group.place} did not have its {group.members} members again"
         f" within the budget of {plan.budgets.isr_s:g} s from the last heal on, which was at"
         f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from {seconds(shrunk.since_ns)}"
         f" on, and {at_last if shrunk.full_ns >= 0 else never}",
@@ -189,7 +190,7 @@ def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
             "seen_ns": shrunk.seen_ns,
             "since_ns": shrunk.since_ns,
             "full_ns": shrunk.full_ns if shrunk.full_ns >= 0 else None,
-            "members": plan.replication,
+            "members": group.members,
             "budget_s": plan.budgets.isr_s,
             "calm_from_ns": calm_ns,
         },
@@ -217,7 +218,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _written_again(group: Group, told: pa.Table, leader: str) -> str:
     """Return that the controllers wrote a full ISR behind a smaller one, and nobody told of it."""
-    written, full = entries(group), group.facts.plan.replication
+    written, full = entries(group), group.members
     isrs = [sorted(each or ()) for each in told["isr"].to_pylist()]
     for small, whole in reversed(list(pairwise(written))):
         grown = len(small.isr) < full == len(whole.isr) and f"n{whole.leader}" == leader
@@ -348,4 +349,10 @@ CHECKER = Checker(
     " last in the highest leader epoch, by ZooKeeper or by metadata",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
+)
+REMADE_CHECKER = replace(
+    CHECKER,
+    scope=Scope.REMADE,
+    applies=lambda facts: bool(facts.remade),
+    looks_for="the same, of a topic that a fault made again while a broker of it was down",
 )

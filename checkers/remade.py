@@ -1,0 +1,116 @@
+"""lost-write, of a topic that a fault made again: an acknowledged record of its last life is gone.
+
+Definition: a record of the last incarnation of such a topic that was acknowledged with acks=all and
+is missing from the final log of its last leader: whom the brokers' metadata named last, in the
+highest leader epoch.
+
+Why it proves something: an acknowledgement says that every in-sync replica has the record, whatever
+its topic's name was used for before. A broker that comes back with the log of a deleted topic must
+neither serve it as the new one nor have the new one's log removed with it.
+
+What would not prove it: a record of a deleted incarnation, which is gone by order and not looked
+for; one that nobody acknowledged; a log that could not be read to its end; what every replica lost
+with its power or its disk; a run whose replicas were not stopped behind a recovery. Clients never
+read such a topic, so what readers are given of it is not judged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from checkers import lost_write
+from checkers.columns import equal, ints, select
+from checkers.disk_losses import lost_on_disks
+from checkers.facts import FINAL
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Findings, Labels, Premise, Scope, Waits
+from results.record.declared import Sight
+from results.record.terms import Source
+from results.record.verdict import Anomaly
+
+NAME = lost_write.NAME
+
+
+def _leader(group: Group) -> str:
+    """Return whom brokers named last as the leader, in the highest epoch; empty: nobody."""
+    rows = group.table("leadership")
+    told = select(rows, equal(rows, "source", Source.METADATA) & (ints(rows, "leader") >= 0))
+    if not told.num_rows:
+        return ""
+    last = int(np.lexsort((ints(told, "observed_ns"), ints(told, "leader_epoch")))[-1])
+    return f"n{int(ints(told, 'leader')[last])}"
+
+
+def _acked(group: Group) -> list[tuple[int, int]]:
+    """Return offsets and values of what was acknowledged, in their order."""
+    topic = group.remade
+    acked = topic.acked if topic else ()
+    return sorted(each[1:] for each in acked if each[0] == group.partition)
+
+
+def _check(group: Group) -> Findings:
+    leader, acked = _leader(group), _acked(group)
+    log = group.logs.get(FINAL, {}).get(leader)
+    if log is None:
+        return findings(0, (), lambda _: _describe(group, "", (0, 0)), gaps=_gaps(group, leader))
+    lost = [each for each in acked if not log.has(each[1])]
+    return findings(
+        len(acked),
+        lost,
+        lambda each: _describe(group, leader, each),
+        lambda each: _labels(group, log, each),
+    )
+
+
+def _gaps(group: Group, leader: str) -> tuple[str, ...]:
+    if group.facts.snapshot != FINAL:
+        return ()  # That a run has no final snapshot at all is told once.
+    if not leader:
+        return (f"nobody was named as the leader of {group.place}, so there is no log to judge by",)
+    return (f"the log of {group.place} on {leader}, its last leader, is not there",)
+
+
+def _labels(group: Group, log: ReplicaLog, lost: tuple[int, int]) -> Labels:
+    topic = group.remade
+    excuses = lost_on_disks(group, lost[0], topic.begun_ns if topic else -1)
+    sound = log.whole and log.node not in group.facts.unreadable_nodes
+    return excuses, () if sound else (Premise.READABLE_LOGS.value,)
+
+
+def _describe(group: Group, leader: str, lost: tuple[int, int]) -> Anomaly:
+    offset, value = lost
+    logs: Sequence[ReplicaLog] = [log for _, log in sorted(group.logs.get(FINAL, {}).items())]
+    found_on = [log.node for log in logs if log.has(value)]
+    there = f", but is in that of {', '.join(found_on)}" if found_on else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"value {value}, acknowledged at offset {offset} of {group.place} (topic id"
+        f" {group.topic_id}, which a fault made again), is missing from the log of the last leader"
+        f" {leader}{there}",
+        evidence={
+            "value": value,
+            "offset": offset,
+            "topic_id": group.topic_id,
+            "final_leader": leader,
+            "missing_from_leaders_log": True,
+            "found_on": found_on,
+        },
+        offset=offset,
+    )
+
+
+CHECKER = replace(
+    lost_write.CHECKER,
+    scope=Scope.REMADE,
+    check=_check,
+    tables=("leadership", "replica_records", "replica_states"),
+    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
+    applies=lambda facts: bool(facts.remade),
+    looks_for="the same, of a topic that a fault made again: an acknowledged record of its last"
+    " incarnation that is not in the last leader's log",
+    meanwhile=None,
+    waits=Waits.STOPPED,
+)
