@@ -26,7 +26,6 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Findings, Labels, Premise, Scope, Waits
-from results.record.declared import Sight
 from results.record.terms import Source
 from results.record.verdict import Anomaly
 
@@ -51,6 +50,8 @@ def _acked(group: Group) -> list[tuple[int, int]]:
 
 
 def _check(group: Group) -> Findings:
+    if not group.shows_logs:
+        return Findings(rows=0)
     leader, acked = _leader(group), _acked(group)
     log = group.logs.get(FINAL, {}).get(leader)
     if log is None:
@@ -107,8 +108,8 @@ CHECKER = replace(
     scope=Scope.REMADE,
     check=_check,
     tables=("leadership", "replica_records", "replica_states"),
-    sees=frozenset({Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS}),
     applies=lambda facts: bool(facts.remade),
+    compares="acknowledged records of a topic made again, looked for in the last leader's log",
     looks_for="the same, of a topic that a fault made again: an acknowledged record of its last"
     " incarnation that is not in the last leader's log",
     meanwhile=None,

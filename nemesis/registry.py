@@ -39,7 +39,7 @@ from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
 from nemesis.read_only import ReadOnly
 from nemesis.reassignment import Reassignment
-from nemesis.remade import needs_no_zookeeper
+from nemesis.remade import deletes_at_once
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
@@ -230,7 +230,7 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
         aims=("one", "leader", "follower"),
         least_nodes=2,
         spares=True,
-        suits=needs_no_zookeeper,
+        suits=deletes_at_once,
         unless="with ZooKeeper a deleted topic is gone only when all of its brokers are there",
     )
 

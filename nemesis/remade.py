@@ -409,6 +409,6 @@ def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
     }
 
 
-def needs_no_zookeeper(plan: Plan) -> bool:
-    """Tell whether a topic can be gone while a broker of it is down: ZooKeeper's waits for it."""
+def deletes_at_once(plan: Plan) -> bool:
+    """Tell whether a topic is gone while a broker of it is down: ZooKeeper has it wait."""
     return not plan.kept_outside

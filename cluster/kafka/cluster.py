@@ -89,15 +89,11 @@ class KafkaCluster:
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
         played_by = self._layout.played_by if programs.one_process else None
         self._processes = BrokerProcesses(
-            hosts,
-            self._layout.command,
-            played_by=played_by,
-            in_order=Sight.ENDS in programs.sees,
+            hosts, self._layout.command, played_by=played_by, in_order=Sight.ENDS in programs.sees
         )
         brokers = {node: self.endpoints[node] for node in self.nodes}
-        self._quorum = Lines(
-            {node: self.endpoints[node] for node in self.controllers}, self.answers
-        )
+        controllers = {node: self.endpoints[node] for node in self.controllers}
+        self._quorum = Lines(controllers, self.answers)
         self.by_hand = TopicsByHand(brokers, self.answers)
         self._admin: Admin | ZooKeeperAdmin
         if self.zookeeper is None:

@@ -14,7 +14,7 @@ from nemesis.effects import effect_to_json
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience
 from nemesis.registry import KINDS
-from nemesis.remade import MOST_TIMES, ROUNDS, Remade, RemadeBackEffect, needs_no_zookeeper
+from nemesis.remade import MOST_TIMES, ROUNDS, Remade, RemadeBackEffect, deletes_at_once
 from nemesis.roster import roster_of
 from nemesis.undo import Restart
 from nemesis.written import refuse_senseless
@@ -337,5 +337,5 @@ def test_what_cannot_come_to_be_is_refused_in_one_sentence(
 
 
 def test_zookeeper_keeps_a_deleted_topic() -> None:
-    assert needs_no_zookeeper(Plan())
-    assert not needs_no_zookeeper(Plan(system="kafka:3.9.1:zookeeper"))
+    assert deletes_at_once(Plan())
+    assert not deletes_at_once(Plan(system="kafka:3.9.1:zookeeper"))
