@@ -64,7 +64,7 @@ def row(heal_effect: object, **changes: object) -> Row:
             "heal_effect": json.dumps(heal_effect), **changes}  # fmt: skip
 
 
-HEALED = {
+HEALED: Row = {
     "kind": "remade-back",
     "topic": NAME,
     "topic_id": LAST,
@@ -168,7 +168,7 @@ def test_a_whole_log_that_is_empty_has_lost_all() -> None:
 
 
 def test_records_of_other_partitions_and_incarnations_are_not_looked_for() -> None:
-    assert C not in remade._acked(group())
+    assert remade._acked(group()) == [(0, A), (1, B)]
     assert lost(about(remade=(replace(TOPIC, acked=((1, 0, C),)),)), leadership=LED, **logs()) == []
 
 

@@ -143,7 +143,7 @@ def test_it_is_made_again_while_the_broker_is_down_and_stays(
 ) -> None:
     played = fault(world)
     assert played.undo() == (Restart(node="n2"),)
-    assert played.places == ()
+    assert not played.places
     played.inject()
     effect = played.confirm(SOON)
     assert effect is not None
