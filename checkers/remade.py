@@ -42,26 +42,21 @@ def _leader(group: Group) -> str:
     return f"n{int(ints(told, 'leader')[last])}"
 
 
-def _acked(group: Group) -> list[tuple[int, int]]:
-    """Return offsets and values of what was acknowledged, in their order."""
-    topic = group.remade
-    acked = topic.acked if topic else ()
-    return sorted(each[1:] for each in acked if each[0] == group.partition)
-
-
 def _check(group: Group) -> Findings:
-    if not group.shows_logs:
+    topic = group.remade
+    if topic is None or not group.shows_logs:
         return Findings(rows=0)
-    leader, acked = _leader(group), _acked(group)
+    acked = sorted(each[1:] for each in topic.acked if each[0] == group.partition)
+    leader = _leader(group)
     log = group.logs.get(FINAL, {}).get(leader)
     if log is None:
-        return findings(0, (), lambda _: _describe(group, "", (0, 0)), gaps=_gaps(group, leader))
+        return Findings(rows=0, gaps=_gaps(group, leader))
     lost = [each for each in acked if not log.has(each[1])]
     return findings(
         len(acked),
         lost,
         lambda each: _describe(group, leader, each),
-        lambda each: _labels(group, log, each),
+        lambda each: _labels(group, log, each[0], topic.begun_ns),
     )
 
 
@@ -73,11 +68,10 @@ def _gaps(group: Group, leader: str) -> tuple[str, ...]:
     return (f"the log of {group.place} on {leader}, its last leader, is not there",)
 
 
-def _labels(group: Group, log: ReplicaLog, lost: tuple[int, int]) -> Labels:
-    topic = group.remade
-    excuses = lost_on_disks(group, lost[0], topic.begun_ns if topic else -1)
+def _labels(group: Group, log: ReplicaLog, offset: int, known_ns: int) -> Labels:
     sound = log.whole and log.node not in group.facts.unreadable_nodes
-    return excuses, () if sound else (Premise.READABLE_LOGS.value,)
+    broken = () if sound else (Premise.READABLE_LOGS.value,)
+    return lost_on_disks(group, offset, known_ns), broken
 
 
 def _describe(group: Group, leader: str, lost: tuple[int, int]) -> Anomaly:

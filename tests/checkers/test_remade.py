@@ -21,7 +21,19 @@ from checkers.runner import run_checkers
 from results.record.declared import Declared, Sight
 from results.record.tables import TABLES
 from results.record.terms import REMADE_PREFIX
-from tests.checkers.partition_rows import A, B, C, S, facts, found, isr, log, sentences, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    facts,
+    found,
+    isr,
+    leads,
+    log,
+    sentences,
+    state,
+)
 
 Row = dict[str, Any]
 NAME, LAST, FIRST = f"{REMADE_PREFIX}1", "id-last", "id-first"
@@ -161,6 +173,12 @@ def test_where_it_is_else_is_told() -> None:
         rows[name] += more
     (said,) = lost(leadership=LED, **rows)
     assert said.endswith("the last leader n1, but is in that of n2")
+    (anomaly,) = found(remade.CHECKER, group(leadership=LED, **rows)).anomalies
+    assert anomaly.offset == 1
+    assert anomaly.evidence == {
+        "value": B, "offset": 1, "topic_id": LAST, "final_leader": "n1",
+        "missing_from_leaders_log": True, "found_on": ["n2"],
+    }  # fmt: skip
 
 
 def test_a_whole_log_that_is_empty_has_lost_all() -> None:
@@ -168,8 +186,11 @@ def test_a_whole_log_that_is_empty_has_lost_all() -> None:
 
 
 def test_records_of_other_partitions_and_incarnations_are_not_looked_for() -> None:
-    assert remade._acked(group()) == [(0, A), (1, B)]
-    assert lost(about(remade=(replace(TOPIC, acked=((1, 0, C),)),)), leadership=LED, **logs()) == []
+    result = found(remade.CHECKER, group(leadership=LED, **logs(A, B)))
+    assert (result.rows, result.anomalies) == (2, ()), "C was sent to another partition"
+    other = replace(group(leadership=LED, **logs(C)), partition=1)
+    result = found(remade.CHECKER, other)
+    assert (result.rows, result.anomalies) == (1, ())
 
 
 def test_the_last_leader_is_of_the_highest_epoch_and_was_told_last() -> None:
@@ -181,7 +202,10 @@ def test_the_last_leader_is_of_the_highest_epoch_and_was_told_last() -> None:
     late = {**isr(2, 3, epoch=1), "observed_ns": 5 * S}
     assert len(lost(leadership=[late, {**isr(1, 3, epoch=1), "observed_ns": 6 * S}], **rows)) == 1
     nobody = {**late, "leader": -1, "leader_epoch": 2, "observed_ns": 8 * S}
-    assert lost(leadership=[late, nobody], **rows) == [], "that nobody leads names no leader"
+    result = found(remade.CHECKER, group(leadership=[late, nobody], **rows))
+    assert (result.rows, result.anomalies) == (2, ()), "that nobody leads names no leader"
+    claimed = {**leads(1, 2), "observed_ns": 9 * S}
+    assert lost(leadership=[late, claimed], **rows) == [], "it is whom metadata name"
 
 
 def test_what_every_replica_lost_with_its_power_is_excused() -> None:
@@ -213,7 +237,9 @@ def test_a_log_that_could_not_be_read_to_its_end_takes_the_trust() -> None:
 
 
 def test_without_a_leader_or_its_log_nobody_knows() -> None:
-    gaps = found(remade.CHECKER, group(**logs(A, B))).gaps
+    unled = found(remade.CHECKER, group(**logs(A, B)))
+    assert unled.rows == 0
+    gaps = unled.gaps
     assert gaps == (f"nobody was named as the leader of {NAME}-0, so there is no log to judge by",)
     gaps = found(remade.CHECKER, group(leadership=LED)).gaps
     assert gaps == (f"the log of {NAME}-0 on n1, its last leader, is not there",)
@@ -225,6 +251,7 @@ def test_a_system_without_logs_shows_nothing_of_it() -> None:
     blind = about(declared=Declared(sees=frozenset(Sight) - {Sight.REPLICA_LOGS}))
     result = found(remade.CHECKER, group(blind, leadership=LED))
     assert (result.rows, result.gaps, result.anomalies) == (0, (), ())
+    assert found(remade.CHECKER, group(facts(), leadership=LED)).rows == 0, "of no such topic"
 
 
 @given(
