@@ -28,7 +28,7 @@ from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.controllers_log import entries, undisputed
-from checkers.facts import RunFacts
+from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import (
@@ -326,6 +326,24 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
     return f"{has}, whose time is not recorded: {leader} asked late, or brokers reported it late"
 
 
+def _why_remade(group: Group, found: Anomaly) -> str:
+    """Return what brokers outside of the ISR had of the topic's last incarnation when they stopped.
+
+    Nobody looks at the logs of such a topic meanwhile.
+    """
+    isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
+    ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}
+    made = f"a fault made {group.topic} again (topic id {group.topic_id}) while a broker was down"
+    if not ends:
+        return f"{made}; no log of it was read, so the record does not show what the others lack"
+    most = max(ends, key=lambda node: ends[node])
+    away = [f"n{each}" for each in group.facts.brokers if each not in isr]
+    had = [f"{node}'s log of it ended at {logs[node].end}" for node in away if node in logs]
+    had += [f"{node} had no log of it" for node in away if node not in logs]
+    stopped = f"when the brokers had stopped, {' and '.join(had)}"
+    return f"{made}; {stopped}, and {most}'s at {ends[most]}"
+
+
 CHECKER = Checker(
     name=NAME,
     why=_why,
@@ -352,6 +370,8 @@ CHECKER = Checker(
 )
 REMADE_CHECKER = replace(
     CHECKER,
+    why=_why_remade,
+    tables=(*CHECKER.tables, "replica_records"),
     scope=Scope.REMADE,
     applies=lambda facts: bool(facts.remade),
     looks_for="the same, of a topic that a fault made again while a broker of it was down",

@@ -20,10 +20,11 @@ from dataclasses import replace
 import numpy as np
 
 from checkers import lost_write
+from checkers.client_reasons import hold
 from checkers.columns import equal, ints, select
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Findings, Labels, Premise, Scope, Waits
 from results.record.terms import Source
@@ -97,8 +98,17 @@ def _describe(group: Group, leader: str, lost: tuple[int, int]) -> Anomaly:
     )
 
 
+def _why(group: Group, found: Anomaly) -> str:
+    """Return whose logs have the record, or that none has."""
+    logs = group.logs.get(FINAL, {})
+    if nodes := texts_in(found, "found_on"):
+        return f"{hold(nodes)} it, and its leader's does not"
+    return f"{hold(sorted(logs), 'lack')} it" if logs else "no log of it was read"
+
+
 CHECKER = replace(
     lost_write.CHECKER,
+    why=_why,
     scope=Scope.REMADE,
     check=_check,
     tables=("leadership", "replica_records", "replica_states"),

@@ -231,7 +231,8 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
         least_nodes=2,
         spares=True,
         suits=deletes_at_once,
-        unless="with ZooKeeper a deleted topic is gone only when all of its brokers are there",
+        unless="another broker must be left, and ZooKeeper must not keep the metadata: it removes a"
+        " topic only when all of its brokers are there",
     )
 
 

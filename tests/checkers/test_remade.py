@@ -31,6 +31,7 @@ from tests.checkers.partition_rows import (
     isr,
     leads,
     log,
+    reason,
     sentences,
     state,
 )
@@ -181,6 +182,15 @@ def test_where_it_is_else_is_told() -> None:
     }  # fmt: skip
 
 
+def test_why_it_is_gone_is_by_the_logs() -> None:
+    assert reason(remade.CHECKER, group(leadership=LED, **logs(A))) == "the log of n1 lacks it"
+    rows = logs(A)
+    for name, more in logs(A, B, node="n2").items():
+        rows[name] += more
+    told = reason(remade.CHECKER, group(leadership=LED, **rows))
+    assert told == "the log of n2 holds it, and its leader's does not"
+
+
 def test_a_whole_log_that_is_empty_has_lost_all() -> None:
     assert len(lost(leadership=LED, replica_states=[state("n1", 0)])) == 2
 
@@ -289,6 +299,22 @@ def test_an_isr_that_is_full_again_in_time_is_whole() -> None:
 def test_one_that_lacks_the_broker_to_the_end_is_not_restored() -> None:
     (said,) = shrunk(told(1, 2, at_s=90), told(1, 2, at_s=130), told(1, 2, at_s=400))
     assert f"the ISR of {NAME}-0 did not have its 3 members again within the budget" in said
+
+
+def test_why_it_is_not_restored_is_by_the_final_logs() -> None:
+    rows = [told(1, 2, at_s=90), told(1, 2, at_s=130), told(1, 2, at_s=400)]
+    on = about(calm_from_ns=CALM)
+    gone = group(on, leadership=rows, **logs(A, B))
+    assert reason(isr_not_restored.REMADE_CHECKER, gone) == (
+        f"a fault made {NAME} again (topic id {LAST}) while a broker was down; when the brokers had"
+        " stopped, n3 had no log of it, and n1's at 2"
+    )
+    empty = logs(A, B)
+    empty["replica_states"].append(state("n3", 0))
+    told_of = reason(isr_not_restored.REMADE_CHECKER, group(on, leadership=rows, **empty))
+    assert told_of.endswith("n3's log of it ended at 0, and n1's at 2")
+    unread = reason(isr_not_restored.REMADE_CHECKER, group(on, leadership=rows))
+    assert "no log of it was read" in unread
 
 
 def test_it_has_as_many_members_as_the_fault_placed() -> None:

@@ -80,7 +80,7 @@ def test_every_kind_may_be_written_with_the_roles_that_it_is_dealt(kind: str, sy
             _schedule(plan, kind=kind, target=QUORUM_VOTERS)
         return
     if KINDS[kind].family == "remade" and plan.kept_outside:
-        with pytest.raises(PlanError, match="with ZooKeeper a deleted topic"):
+        with pytest.raises(PlanError, match="ZooKeeper must not keep the metadata"):
             _schedule(plan, kind=kind, target="one")
         return
     for target in KINDS[kind].aims or ("one", "leader(log-0,1)", "n2", "majority"):
