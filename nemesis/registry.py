@@ -223,7 +223,7 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
         family="remade",
         make=make,
         # Until it is confirmed it takes as long: a session ends, and a topic is made up to thrice.
-        settle_s=14,
+        settle_s=16,
         starts=1,
         ends=True,
         needs=frozenset({need, Ability.TOPICS, Ability.APART}),
