@@ -104,16 +104,17 @@ class RemadeTopic:
 
     Attributes:
         topic, topic_id: Which.
-        replicas: How many each of its partitions has.
-        acked: What was acknowledged with acks=all: partition, offset, value.
-        begun_ns, healed_ns: When the fault was asked for, and over.
+        replicas: The nodes that have one, by partition.
+        acked: Its records that were acknowledged with acks=all: partition, offset, value.
+        made_ns: When it was created; all of them were acknowledged after that.
+        healed_ns: When the fault was over; all of them were acknowledged before that.
     """
 
     topic: str
     topic_id: str
-    replicas: Mapping[int, int]
+    replicas: Mapping[int, tuple[str, ...]]
     acked: tuple[tuple[int, int, int], ...]
-    begun_ns: int
+    made_ns: int
     healed_ns: int
 
 

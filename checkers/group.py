@@ -178,7 +178,7 @@ class Group:
     def members(self) -> int:
         """How many replicas the partition is to have."""
         remade = self.remade
-        return remade.replicas[self.partition] if remade else self.facts.plan.replication
+        return len(remade.replicas[self.partition]) if remade else self.facts.plan.replication
 
     @property
     def place(self) -> str:

@@ -114,7 +114,8 @@ def _check(group: Group) -> Findings:
     calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
     told = _told(group)
     if calm_ns is None or not told.num_rows:
-        return Findings(rows=0)
+        untold = calm_ns is not None and group.remade is not None
+        return Findings(rows=0, gaps=(f"no broker reported {group.place}",) if untold else ())
     full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
     in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
     last_ns = int(ints(group.table("leadership"), "observed_ns").max())

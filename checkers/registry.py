@@ -103,6 +103,7 @@ CHECKERS: tuple[Checker, ...] = (
     log_start_moved.CHECKER,
     out_of_order_sequence.CHECKER,
     under_replicated.CHECKER,
+    remade.COPIES_CHECKER,
     two_leaders.CHECKER,
     two_leaders.QUORUM_CHECKER,
     epoch_regression.CHECKER,

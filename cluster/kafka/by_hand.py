@@ -14,27 +14,33 @@ from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
 from cluster.protocol import Endpoint, PartitionState, ToldTopic
+from results.record.runtime import new_lock
 
 
 class TopicsByHand:
-    """Connections of its own to each broker: an answer that is waited for keeps nobody waiting.
+    """Requests about topics on connections of their own.
+
+    The observer and the clients do not wait for its answers. Its own requests to one broker do: one
+    is under way at a time.
 
     Args:
         endpoints: Of all brokers.
         answers: Tells of a node whether asking it is worth the wait.
 
     Attributes:
-        watched: What the observer asks about, too.
+        watched: The topics that the observer asks about, too.
     """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
         self.watched: frozenset[str] = frozenset()
+        self._watching = new_lock()
         self._lines = Lines(endpoints, answers)
         self._names = {node_id(node): node for node in endpoints}
 
     def watch(self, name: str) -> None:
         """Have the observer ask each broker about a topic, from now on."""
-        self.watched |= {name}
+        with self._watching:  # Faults of two lanes may be at it.
+            self.watched |= {name}
 
     def create(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
@@ -55,6 +61,18 @@ class TopicsByHand:
         )
         (created,) = orders.create_topics(self._lines, request, nodes=self._lines.nodes)
         return created.topic_id
+
+    def delete(self, name: str) -> None:
+        """Delete a topic: one broker is asked, once.
+
+        A request without an answer may be carried out later. So no other broker is asked: a topic
+        that was created in between would be deleted.
+
+        Raises:
+            ClusterError: Kafka refuses it, or no answer comes.
+        """
+        nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
+        orders.delete_topics(self._lines, [name], nodes=nodes[:1])
 
     def told_by(self, node: str, name: str) -> ToldTopic | None:
         """Return a topic as a broker knows it; None if it knows none, or does not answer."""
@@ -82,7 +100,7 @@ class TopicsByHand:
         return None
 
     def end_at(self, node: str, place: Place) -> int | None:
-        """Return the high watermark that a broker tells as leader; None if it tells none."""
+        """Return the high watermark that a broker reports as leader; None if it reports none."""
         try:
             answer = self._lines.ask(node, questions.leader_ends([place]), ListOffsetsResponse)
         except WireError:

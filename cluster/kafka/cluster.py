@@ -177,6 +177,8 @@ class KafkaCluster:
           files, for which its controller waits. Told one after another, the last one may wait for
           a quorum that is gone, and is killed. On a machine that is too busy that can still be.
 
+        The last ones of a quorum would wait 5 s for voters that are gone; see `stopping`.
+
         Args:
             timeout_s: The limit of each node, after which it is killed.
 

@@ -22,6 +22,8 @@ from results.record.clock import unix_s
 
 ANSWER_LIMIT_S = 10.0
 """Of one request: a broker answers acks=all once all replicas have it."""
+_OF_BROKER = 0.8
+"""The share of that limit in which the replicas must have it: the refusal then arrives in time."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
 """Without idempotence."""
 _ALL_REPLICAS = i16(-1)
@@ -74,7 +76,7 @@ def produce(
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=_ALL_REPLICAS,
-        timeout=i32Timedelta.parse(timedelta(seconds=timeout_s)),
+        timeout=i32Timedelta.parse(timedelta(seconds=_OF_BROKER * timeout_s)),
         topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
     )
     answer = lines.ask(node, request, ProduceResponse, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Topics by single requests, whoever of their brokers is away: no client waits, or tries again."""
+"""Topics by single requests to single brokers, some of which may be down: nothing is retried."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cluster.protocol.brokers import PartitionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldTopic:
-    """A topic as one broker's own metadata tell it.
+    """A topic as one broker reports it.
 
     Attributes:
         topic_id: A UUID's 36 characters; a topic that is created again gets another one.
@@ -21,7 +21,7 @@ class ToldTopic:
 
 
 class TopicsByHand(Protocol):
-    """What is asked of single brokers about topics; what is refused is a `ClusterError`."""
+    """Requests to single brokers about topics; a refusal is a `ClusterError`."""
 
     @property
     def watched(self) -> Collection[str]:
@@ -35,11 +35,18 @@ class TopicsByHand(Protocol):
     ) -> str:
         """Create a topic, wait for none of its replicas, and return its id."""
 
+    def delete(self, name: str) -> None:
+        """Delete a topic: one broker is asked, once.
+
+        Raises:
+            ClusterError: It is refused, or no answer comes: the topic may be deleted later.
+        """
+
     def told_by(self, node: str, name: str) -> ToldTopic | None:
         """Return a topic as a broker knows it; None if it knows none, or does not answer."""
 
     def end_at(self, node: str, place: tuple[str, int]) -> int | None:
-        """Return the high watermark that a broker tells as leader; None if it tells none."""
+        """Return the high watermark that a broker reports as leader; None if it reports none."""
 
     def send(self, node: str, place: tuple[str, int], payload: bytes, *, timeout_s: float) -> int:
         """Send a record to the leader with acks=all, once, and return its offset.

@@ -42,9 +42,9 @@ PLACE = {"topic": NAME, "topic_id": LAST, "partition": 0}
 TOPIC = RemadeTopic(
     topic=NAME,
     topic_id=LAST,
-    replicas={0: 3, 1: 3},
+    replicas={0: ("n1", "n2", "n3"), 1: ("n2", "n1", "n3")},
     acked=((0, 0, A), (0, 1, B), (1, 0, C)),
-    begun_ns=S,
+    made_ns=2 * S,
     healed_ns=9 * S,
 )
 LED = [isr(1, 2, 3)]
@@ -81,6 +81,7 @@ HEALED: Row = {
     "kind": "remade-back",
     "topic": NAME,
     "topic_id": LAST,
+    "age_s": 7,
     "replicas": {"0": ["n1", "n2", "n3"], "1": ["n2", "n1", "n3"]},
     "acked": [
         {"partition": 0, "offset": 0, "value": A},
@@ -110,6 +111,8 @@ def test_one_that_is_not_over_is_not_judged() -> None:
         {"topic": 5},
         {"topic_id": None},
         {"replicas": []},
+        {"age_s": None},
+        {"age_s": float("nan")},
         {"acked": "?"},
     ],
     ids=str,
@@ -136,7 +139,7 @@ def test_it_is_judged_by_checks_of_its_own_and_counted_nowhere() -> None:
     on = group(leadership=LED, **logs(A, B))
     names = [each.name for each in run_checkers(on)]
     assert names == [each.name for each in CHECKERS if each.scope is Scope.REMADE]
-    assert sorted(names) == ["isr-not-restored", "lost-write"]
+    assert sorted(names) == ["isr-not-restored", "lost-write", "under-replicated"]
     kinds = {each.kind for each in examine(about(), {}, (NAME, LAST, 0))}
     assert kinds == {"check"}, "it is none of the partitions that clients write to"
 
@@ -250,7 +253,7 @@ def test_without_a_leader_or_its_log_nobody_knows() -> None:
     unled = found(remade.CHECKER, group(**logs(A, B)))
     assert unled.rows == 0
     gaps = unled.gaps
-    assert gaps == (f"nobody was named as the leader of {NAME}-0, so there is no log to judge by",)
+    assert gaps == (f"no broker named a leader of {NAME}-0, so there is no log to judge by",)
     gaps = found(remade.CHECKER, group(leadership=LED)).gaps
     assert gaps == (f"the log of {NAME}-0 on n1, its last leader, is not there",)
     died = about(milestones=())

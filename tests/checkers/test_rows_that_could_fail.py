@@ -158,11 +158,14 @@ ENDS = [
 MARK = {**ENDS[0], "incarnation": 1, "high_watermark": 3, "high_watermark_source": "fetch"}
 
 REMADE_ONE = facts(remade=(
-    RemadeTopic(topic="log-0", topic_id="id-0", replicas={0: 3}, acked=((0, 0, A),), begun_ns=1,
-                healed_ns=2),
+    RemadeTopic(topic="log-0", topic_id="id-0", replicas={0: ("n1", "n2")}, acked=((0, 0, A),),
+                made_ns=1, healed_ns=2),
 ))  # fmt: skip
 REMADE = facts(remade=(replace(REMADE_ONE.remade[0], acked=()),))
 LED_IN_METADATA = [leads(1, 0, source="metadata")]
+BOTH = {"leadership": [{**isr(1, 2), "asked_ns": 9 * S, "observed_ns": 9 * S}],
+        "replica_records": log("n1", (0, A)) + log("n2", (0, A)),
+        "replica_states": [state("n1", 1), state("n2", 1)]}  # fmt: skip
 
 Case = tuple[Checker, Group, str, Group, int]
 """A check, rows without anything to compare, why, rows with something, and how much that is."""
@@ -182,6 +185,7 @@ CASES: list[Case] = [
      "", group(sends=[ONE, TWO], polls=[read(A, 0), read(C, 2)], final_reads=[final_read(3)]), 2),
     (remade.CHECKER, group(REMADE, leadership=LED_IN_METADATA, replica_states=[state("n1", 0)]),
      "", group(REMADE_ONE, leadership=LED_IN_METADATA, replica_states=[state("n1", 0)]), 1),
+    (remade.COPIES_CHECKER, group(REMADE, **BOTH), "", group(REMADE_ONE, **BOTH), 1),
     (unseen.UNSEEN_CHECKER,
      group(TXN, sends=[{**TXN_SEND, "offset": 5}], final_reads=[final_read(3)]), "",
      group(TXN, sends=[{**TXN_SEND, "offset": 2}], final_reads=[final_read(3)]), 1),

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from nemesis.protocol import Aim
+from nemesis.protocol import Aim, Patience
 from nemesis.stop import Stop
 from nemesis.stop_remade import stop_remade
 from tests.nemesis.conftest import World
@@ -22,4 +22,7 @@ def test_its_targets_are_stopped(world: World) -> None:
     assert fault.targets == ("n2",)
     fault.inject()
     assert cluster.calls[1] == "stop n2"
+    effect = fault.confirm(Patience(limit_s=0.1))
+    assert effect is not None
+    assert effect.graceful == ("n2",)
     fault.heal()
