@@ -4,7 +4,8 @@ import json
 from itertools import count
 from typing import Any
 
-from results.record.terms import REMADE_PREFIX
+from results.record.clock import NS_PER_S
+from results.record.terms import REMADE_PREFIX, Validity
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record, Row
 
@@ -48,7 +49,7 @@ def _make_again(record: Record, spot: Spot, *, deleted: bool = False) -> list[Ro
     fault = next(row for row in record.rows("faults") if row["healed_ns"])
     fault["heal_effect"] = json.dumps({
         **json.loads(fault["heal_effect"]), "kind": "remade-back", "topic": _TOPIC,
-        "topic_id": _LAST, "replicas": {"0": ["n1", "n2", "n3"]}, "acked": acked,
+        "topic_id": _LAST, "age_s": 3.0, "replicas": {"0": ["n1", "n2", "n3"]}, "acked": acked,
     })  # fmt: skip
     return acked
 
@@ -78,10 +79,62 @@ def an_acknowledged_record_of_the_last_life_is_gone(record: Record, spot: Spot) 
 
 @broken("lost-write", row="remade", base="log", moments=("kill",), says="made again")
 def the_new_topics_log_is_removed_with_the_deleted_ones(record: Record, spot: Spot) -> None:
+    """Its folder is gone, on the last leader; other folders of that node are there."""
     _make_again(record, spot)
-    record.drop("replica_records", lambda _: True, topic=_TOPIC)
+    _drop_all(record, "replica_records", "replica_states", node=f"n{_last_leader(record)}")
+
+
+@broken("lost-write", row="remade", base="log", moments=("isolate",), says="made again")
+def the_new_topics_logs_are_empty(record: Record, spot: Spot) -> None:
+    _make_again(record, spot)
+    _drop_all(record, "replica_records")
     for row in _mine(record, "replica_states", snapshot="final"):
         row |= {"log_end_offset": 0, "high_watermark": 0, "epochs": []}
+
+
+@broken("under-replicated", row="remade", base="log", moments=("kill", "isolate"), says="in sync")
+def a_broker_is_back_in_the_isr_with_the_deleted_topics_log(record: Record, spot: Spot) -> None:
+    _make_again(record, spot)
+    follower = _follower(record)
+    for table in ("replica_records", "replica_states"):
+        for row in _mine(record, table, node=follower):
+            row["topic_id"] = _FIRST
+
+
+@broken("under-replicated", row="remade", base="log", moments=("kill",), says="in sync")
+def a_broker_is_back_in_the_isr_without_a_record(record: Record, spot: Spot) -> None:
+    gone = _make_again(record, spot)[-1]["value"]
+    follower = _follower(record)
+    record.drop("replica_records", lambda row: row["value"] == gone, topic=_TOPIC, node=follower)
+
+
+@broken(
+    "", row="remade", base="log", moments=("kill", "isolate"), valid=Validity.UNKNOWN,
+    says=f"nothing was recorded of {_TOPIC}-0",
+)  # fmt: skip
+def nothing_is_recorded_of_the_new_topic(record: Record, spot: Spot) -> None:
+    _make_again(record, spot)
+    _drop_all(record, "leadership", "replica_records", "replica_states")
+
+
+@broken(
+    "", row="remade", base="log", moments=("kill", "isolate"), valid=Validity.UNKNOWN,
+    says=f"no broker reported {_TOPIC}-0",
+)  # fmt: skip
+def no_broker_reports_the_new_topic(record: Record, spot: Spot) -> None:
+    _make_again(record, spot)
+    _drop_all(record, "leadership")
+
+
+@broken(
+    "", row="remade", base="log", moments=("kill",), valid=Validity.UNKNOWN,
+    says="was acknowledged",
+)  # fmt: skip
+def nothing_was_acknowledged_of_the_new_topic(record: Record, spot: Spot) -> None:
+    _make_again(record, spot)
+    for fault in record.rows("faults"):
+        if _TOPIC in (fault["heal_effect"] or ""):
+            fault["heal_effect"] = json.dumps({**json.loads(fault["heal_effect"]), "acked": []})
 
 
 @innocent(base="log")
@@ -98,12 +151,36 @@ def a_deleted_life_takes_its_records_along(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log", moments=("kill",))
-def a_follower_of_a_topic_made_again_lacks_its_end(record: Record, spot: Spot) -> None:
-    """Who is not the leader may lag; what it lacks is no loss."""
+def a_follower_of_a_topic_made_again_lacks_what_was_not_acknowledged(
+    record: Record, spot: Spot
+) -> None:
+    """The end of the leader's log is behind the high watermark: a follower in sync may lack it."""
+    end = _make_again(record, spot)[-1]["offset"] + 1
+    here = {"topic": _TOPIC, "node": _follower(record)}
+    record.drop("replica_records", lambda row: row["offset"] >= end, **here)
+    for row in record.rows("replica_states", snapshot="final", **here):
+        row |= {"log_end_offset": end, "high_watermark": end}
+
+
+@innocent(base="log", moments=("kill",))
+def a_follower_outside_of_the_isr_lacks_what_was_acknowledged(record: Record, spot: Spot) -> None:
+    """The ISR was full again in time, and shrank when all had been sent."""
     acked = _make_again(record, spot)
-    gone = acked[-1]["value"]
-    follower = next(node for node in ("n1", "n2", "n3") if node != f"n{_last_leader(record)}")
+    follower, gone = _follower(record), acked[-1]["value"]
+    last_ns = max(int(row["asked_ns"] or 0) for row in _mine(record, "leadership"))
+    for row in _mine(record, "leadership", source="metadata"):
+        if row["asked_ns"] > last_ns - NS_PER_S:
+            row["isr"] = [each for each in row["isr"] if f"n{each}" != follower]
     record.drop("replica_records", lambda row: row["value"] == gone, topic=_TOPIC, node=follower)
+
+
+def _drop_all(record: Record, *tables: str, **equal: object) -> None:
+    for table in tables:
+        record.drop(table, lambda _: True, topic=_TOPIC, **equal)
+
+
+def _follower(record: Record) -> str:
+    return next(node for node in ("n1", "n2", "n3") if node != f"n{_last_leader(record)}")
 
 
 def _last_leader(record: Record) -> int:

@@ -18,6 +18,7 @@ from checkers.protocol import Scope
 from checkers.registry import CHECKERS
 from checkers.remade_topics import remade_topics
 from checkers.runner import run_checkers
+from checkers.told_isrs import isr_returns
 from results.record.declared import Declared, Sight
 from results.record.tables import TABLES
 from results.record.terms import REMADE_PREFIX
@@ -323,3 +324,179 @@ def test_why_it_is_not_restored_is_by_the_final_logs() -> None:
 def test_it_has_as_many_members_as_the_fault_placed() -> None:
     assert group().members == 3, "the plan's topics have two"
     assert group_of(about(), {}, topic="log-0", topic_id="id-0", partition=0).members == 2
+
+
+def test_who_reported_nothing_of_it_is_a_gap() -> None:
+    for context, gaps in (
+        (about(calm_from_ns=CALM), (f"no broker reported {NAME}-0",)),
+        (about(), ()),
+        (facts(calm_from_ns=CALM), ()),
+    ):
+        result = found(isr_not_restored.REMADE_CHECKER, group(context))
+        assert (result.rows, result.gaps) == (0, gaps)
+
+
+# Its followers
+
+IN_SYNC = [told(1, 2, 3, at_s=20)]
+
+
+def on_all(**nodes: tuple[int, ...]) -> dict[str, list[Row]]:
+    """Return the rows of the logs of some nodes."""
+    rows: dict[str, list[Row]] = {"replica_records": [], "replica_states": []}
+    for node, values in nodes.items():
+        for name, more in logs(*values, node=node).items():
+            rows[name] += more
+    return rows
+
+
+def short(context: RunFacts | None = None, /, **rows: list[Row]) -> list[str]:
+    return sentences(remade.COPIES_CHECKER, group(context, **rows))
+
+
+def test_whoever_is_in_the_last_isr_has_all_that_was_acknowledged() -> None:
+    on = group(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A, B), n3=(A, B)))
+    result = found(remade.COPIES_CHECKER, on)
+    assert (result.rows, result.anomalies, result.gaps) == (2, (), ())
+
+
+def test_a_follower_in_sync_that_lacks_a_record_is_short() -> None:
+    on = group(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A,), n3=(A, B)))
+    (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
+    assert anomaly.sentence == (
+        f"value {B}, acknowledged at offset 1 of {NAME}-0 (topic id {LAST}, which a fault made"
+        " again), is in the log of the last leader n1, but not at that offset in the log of n2,"
+        " which was in sync by the leader's last report"
+    )
+    assert anomaly.evidence == {
+        "value": B, "offset": 1, "topic_id": LAST, "final_leader": "n1",
+        "lacking": ["n2"], "found_on": ["n1", "n3"],
+    }  # fmt: skip
+    assert (anomaly.excuses, anomaly.broken_premises) == ((), ())
+    assert reason(remade.COPIES_CHECKER, on) == (
+        f"a fault made {NAME} again (topic id {LAST}) while a broker was down; when the brokers had"
+        " stopped, n2's log of it ended at 1"
+    )
+
+
+def test_followers_with_another_record_or_no_log_are_short() -> None:
+    read_all = about(collected_nodes=frozenset({"n1", "n2", "n3"}))
+    on = group(read_all, leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A, C)))
+    both, one = found(remade.COPIES_CHECKER, on).anomalies
+    assert (both.offset, both.evidence["lacking"]) == (0, ["n3"])
+    assert (one.offset, one.evidence["lacking"]) == (1, ["n2", "n3"])
+    assert "in the logs of n2 and n3, which were in sync" in one.sentence
+    told_of = remade.COPIES_CHECKER.why(on, one)
+    assert told_of.endswith("n2's log of it ended at 2 and n3 had no log of it")
+
+
+def test_who_is_out_of_the_isr_or_was_not_read_may_lack_it() -> None:
+    rows = on_all(n1=(A, B), n2=(A, B), n3=(A,))
+    assert short(leadership=[*IN_SYNC, told(1, 2, at_s=30)], **rows) == []
+    assert len(short(leadership=[told(1, 2, at_s=20), told(1, 2, 3, at_s=30)], **rows)) == 1
+    assert short(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A, B))) == [], "n3 was not read"
+    unread = about(unreadable_nodes=frozenset({"n3"}))
+    (anomaly,) = found(remade.COPIES_CHECKER, group(unread, leadership=IN_SYNC, **rows)).anomalies
+    assert anomaly.broken_premises == ("readable-final-logs",)
+
+
+def test_only_the_leaders_own_report_after_the_last_acknowledgement_counts() -> None:
+    rows = on_all(n1=(A, B), n2=(A, B), n3=(A,))
+    gap = f"n1 did not report the ISR of {NAME}-0 after the last acknowledgement"
+    for early in (told(1, 2, 3, at_s=11), {**told(1, 2, 3, at_s=20), "observer": "n2"}):
+        result = found(remade.COPIES_CHECKER, group(leadership=[early], **rows))
+        assert (result.rows, result.anomalies, result.gaps) == (0, (), (gap,))
+    in_time = {**told(1, 2, 3, at_s=12), "asked_ns": 11 * S}
+    assert len(short(leadership=[in_time], **rows)) == 1
+    older = {**told(1, 2, 3, at_s=30), "leader_epoch": -1}
+    assert short(leadership=[told(1, 2, at_s=20), older], **rows) == []
+
+
+def test_what_the_leader_lacks_is_lost_and_not_short() -> None:
+    assert short(leadership=IN_SYNC, **on_all(n1=(A,), n2=(A,), n3=(A, B))) == []
+    assert short(**on_all(n1=(A,), n2=())) == [], "nobody led"
+    assert found(remade.COPIES_CHECKER, group(facts(), leadership=IN_SYNC)).rows == 0
+
+
+def test_what_a_disk_took_from_a_follower_is_excused() -> None:
+    flip = DiskLoss(
+        nodes=frozenset({"n2"}), topic=NAME, partition=0, end_after=1, end_before=2,
+        until_ns=4 * S, began_ns=3 * S, excuse="bit-flip",
+    )  # fmt: skip
+    rows = on_all(n1=(A, B), n2=(A,), n3=(A, B))
+    on = group(about(disk_losses=(flip,)), leadership=IN_SYNC, **rows)
+    (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
+    assert anomaly.excuses == ("bit-flip",)
+    before = replace(flip, until_ns=S)
+    on = group(about(disk_losses=(before,)), leadership=IN_SYNC, **rows)
+    (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
+    assert anomaly.excuses == (), "it was made again since"
+    rows = on_all(n1=(A, B), n2=(A,), n3=(A,))
+    on = group(about(disk_losses=(flip,)), leadership=IN_SYNC, **rows)
+    (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
+    assert anomaly.excuses == (), "n3 lacks it, too"
+
+
+# Its replicas, which are none of the plan's
+
+
+def took(*nodes: str, excuse: str = "power-loss", until_s: int = 99) -> DiskLoss:
+    return DiskLoss(
+        nodes=frozenset(nodes), topic=NAME, partition=0, end_after=1, end_before=2,
+        until_ns=until_s * S, began_ns=(until_s - 1) * S, excuse=excuse,
+    )  # fmt: skip
+
+
+def excuses(*losses: DiskLoss, **plan: int) -> tuple[str, ...]:
+    context = about(disk_losses=losses, plan=plan)
+    (anomaly,) = found(remade.CHECKER, group(context, leadership=LED, **logs(A))).anomalies
+    return anomaly.excuses
+
+
+def test_its_own_replicas_count_and_not_the_plans() -> None:
+    for nodes, replication in ((5, 5), (5, 2), (3, 2), (3, 1)):
+        plan = {"nodes": nodes, "replication": replication, "min_insync": 1}
+        assert excuses(took("n1", "n2", "n3"), **plan) == ("power-loss",), plan
+        assert "power-loss" not in excuses(took("n1", "n2"), **plan), plan
+        assert excuses(took("n1"), **plan) == (), plan
+
+
+def test_a_loss_before_it_was_made_excuses_nothing() -> None:
+    assert excuses(took("n1", "n2", "n3", until_s=2), nodes=3, replication=3) == ("power-loss",)
+    assert excuses(took("n1", "n2", "n3", until_s=1), nodes=3, replication=3) == ()
+
+
+def test_an_isr_of_two_is_not_full() -> None:
+    one, two = told(2, at_s=20), told(2, 3, at_s=30)
+    assert isr_returns(group(leadership=[one, two])) == ()
+    back = isr_returns(group(leadership=[one, two, told(2, 1, 3, at_s=40)]))
+    assert {each.node for each in back} == {"n1", "n3"}
+
+
+# What is not there
+
+
+def test_a_leader_that_was_read_and_has_no_log_has_lost_all() -> None:
+    rows = on_all(n2=(A, B), n3=(A, B))
+    read_all = about(collected_nodes=frozenset({"n1", "n2", "n3"}))
+    first, second = found(remade.CHECKER, group(read_all, leadership=LED, **rows)).anomalies
+    assert (first.offset, second.offset) == (0, 1)
+    assert first.broken_premises == ()
+    assert first.sentence.endswith("the last leader n1, but is in that of n2, n3")
+    assert lost(about(collected_nodes=frozenset({"n2", "n3"})), leadership=LED, **rows) == []
+    damaged = about(
+        collected_nodes=frozenset({"n1", "n2", "n3"}), unreadable_nodes=frozenset({"n1"})
+    )
+    result = found(remade.CHECKER, group(damaged, leadership=LED, **rows))
+    assert result.anomalies == ()
+    assert "is not there" in result.gaps[0]
+    on = group(read_all, leadership=LED, **on_all(n2=(C,)))
+    why = remade.CHECKER.why(on, found(remade.CHECKER, on).anomalies[0])
+    assert why == "the log of n2 lacks it and n1 has no log of the topic"
+
+
+def test_what_nothing_was_acknowledged_of_is_a_gap() -> None:
+    none = about(remade=(replace(TOPIC, acked=((1, 0, C),)),))
+    result = found(remade.CHECKER, group(none, leadership=LED, **logs(A, B)))
+    gap = f"no record of the last incarnation of {NAME}-0 was acknowledged"
+    assert (result.rows, result.gaps) == (0, (gap,))

@@ -297,7 +297,7 @@ def remade_proof(*, in_order: bool) -> Proof:
             and len(new) == 1
         )
 
-    return Proof(witness="each node's files", shows=shows, gone=is_back)
+    return Proof(witness="all nodes' files", shows=shows, gone=is_back)
 
 
 _FILES = "files"
