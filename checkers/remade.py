@@ -171,7 +171,7 @@ def _last_isr(group: Group, topic: RemadeTopic) -> list[str]:
     own &= present(rows, "isr") & (ints(rows, "leader_epoch") == _epoch(group))
     last = _last(select(rows, own))
     late = ints(last, "asked_ns") >= topic.healed_ns + TOLD_LATE_NS
-    return [f"n{broker}" for isr in select(last, late)["isr"].to_pylist() for broker in isr]
+    return [f"n{broker}" for isr in select(last, late)["isr"].to_pylist() for broker in isr or ()]
 
 
 def _epoch(group: Group) -> int:

@@ -24,7 +24,9 @@ def test_what_was_made_again_is_judged_like_the_runs_own(tmp_path: Path) -> None
         assert fault["confirmed_ns"]
         assert fault["targets"]
         assert topic.acked
-        assert topic.replicas == {0: 3, 1: 3}
+        assert [*topic.replicas] == [0, 1]
+        assert all({*nodes} == {"n1", "n2", "n3"} for nodes in topic.replicas.values())
+        assert topic.made_ns < topic.healed_ns == fault["healed_ns"]
     # Its partitions, beside those of the plan; every broker was asked about each life of it.
     partitions = 2 * len(topics) + len(load_facts(paths.root).plan.topic_partitions)
     assert verdict.checked["isr-not-restored"] == partitions
