@@ -114,8 +114,8 @@ def _check(group: Group) -> Findings:
     calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
     told = _told(group)
     if calm_ns is None or not told.num_rows:
-        untold = calm_ns is not None and group.remade is not None
-        return Findings(rows=0, gaps=(f"no broker reported {group.place}",) if untold else ())
+        untold = (f"no broker reported the ISR of {group.place}",)
+        return Findings(rows=0, gaps=untold if calm_ns is not None and group.remade else ())
     full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
     in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
     last_ns = int(ints(group.table("leadership"), "observed_ns").max())
@@ -328,9 +328,9 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _why_remade(group: Group, found: Anomaly) -> str:
-    """Return what brokers outside of the ISR had of the topic's last incarnation when they stopped.
+    """Return how far the logs of brokers outside of the ISR had come when the brokers stopped.
 
-    Nobody looks at the logs of such a topic meanwhile.
+    The record has no earlier looks at the logs of such a topic.
     """
     isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
     ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}

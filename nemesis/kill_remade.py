@@ -1,8 +1,7 @@
-"""The fault `kill-remade`: a topic is made again, under its name, while a killed broker is down.
+"""The fault `kill-remade`: a topic is deleted and created again while a killed broker is down.
 
-The broker had no time to hand over or to close a log: it finds the deleted topic's as it was. A
-broker that loses its disk as well is no part of it (`wipe`). What is made, sent and proven is told
-in `nemesis/remade.py`.
+The broker had no time to hand over or to close a log, so it finds the deleted topic's log as it
+was. It keeps its disk (`wipe` takes that). `nemesis/remade.py` describes the rest.
 """
 
 from nemesis.in_words import InWords

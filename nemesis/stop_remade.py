@@ -1,7 +1,7 @@
-"""The fault `stop-remade`: a topic is made again, under its name, while a stopped broker is down.
+"""The fault `stop-remade`: a topic is deleted and created again while a stopped broker is down.
 
-The broker handed over what it led and closed its logs, so that it does not recover any of them at
-its start. What is made, sent and proven is told in `nemesis/remade.py`.
+The broker handed over its leaderships and closed its logs, so it recovers none of them at its
+start. `nemesis/remade.py` describes the rest.
 """
 
 from nemesis.in_words import InWords

@@ -119,7 +119,7 @@ def nothing_is_recorded_of_the_new_topic(record: Record, spot: Spot) -> None:
 
 @broken(
     "", row="remade", base="log", moments=("kill", "isolate"), valid=Validity.UNKNOWN,
-    says=f"no broker reported {_TOPIC}-0",
+    says=f"no broker reported the ISR of {_TOPIC}-0",
 )  # fmt: skip
 def no_broker_reports_the_new_topic(record: Record, spot: Spot) -> None:
     _make_again(record, spot)

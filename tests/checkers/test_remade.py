@@ -328,7 +328,7 @@ def test_it_has_as_many_members_as_the_fault_placed() -> None:
 
 def test_who_reported_nothing_of_it_is_a_gap() -> None:
     for context, gaps in (
-        (about(calm_from_ns=CALM), (f"no broker reported {NAME}-0",)),
+        (about(calm_from_ns=CALM), (f"no broker reported the ISR of {NAME}-0",)),
         (about(), ()),
         (facts(calm_from_ns=CALM), ()),
     ):
