@@ -180,8 +180,10 @@ def _epoch(group: Group) -> int:
 
 def _check_copies(group: Group) -> Findings:
     topic = group.remade
-    led = _log(group, _leader(group)) if topic and group.shows_logs else None
-    if topic is None or led is None:
+    if topic is None or not group.shows_logs:
+        return Findings(rows=0)
+    led = _log(group, _leader(group))
+    if led is None:
         return Findings(rows=0)  # `_check` says why.
     acked = [each for each in _acked(group, topic) if led.has(each[1])]
     isr = _last_isr(group, topic)

@@ -410,6 +410,38 @@ def test_only_the_leaders_own_report_after_the_last_acknowledgement_counts() -> 
     assert len(short(leadership=[in_time], **rows)) == 1
     older = {**told(1, 2, 3, at_s=30), "leader_epoch": -1}
     assert short(leadership=[told(1, 2, at_s=20), older], **rows) == []
+    of_file = {**told(1, 2, 3, at_s=30), "source": "metadata-log"}
+    claim = {**leads(1, 0), "asked_ns": 30 * S, "observed_ns": 30 * S}
+    for other in (of_file, claim):
+        assert short(leadership=[told(1, 2, at_s=20), other], **rows) == []
+        assert len(short(leadership=[told(1, 2, 3, at_s=20), other], **rows)) == 1
+    newer = {**told(1, 2, at_s=20), "observer": "n2", "leader_epoch": 1}
+    result = found(remade.COPIES_CHECKER, group(leadership=[*IN_SYNC, newer], **rows))
+    assert (result.anomalies, result.gaps) == ((), (gap,)), "its report is of an earlier epoch"
+
+
+def test_a_leader_alone_in_the_isr_has_no_followers() -> None:
+    on = group(leadership=[told(1, at_s=20)], **on_all(n1=(A, B)))
+    result = found(remade.COPIES_CHECKER, on)
+    assert (result.rows, result.anomalies, result.gaps) == (0, (), ())
+
+
+def test_followers_of_any_number_are_looked_at_and_the_leader_is_not() -> None:
+    rows = on_all(n1=(A,), n2=(A, B), n3=(A, B))
+    (anomaly,) = found(
+        remade.COPIES_CHECKER, group(leadership=[told(2, 1, 3, at_s=20)], **rows)
+    ).anomalies
+    assert (anomaly.offset, anomaly.evidence["lacking"]) == (1, ["n1"])
+    moved = on_all(n1=(B, A), n2=(A, B), n3=(A, B))
+    assert short(leadership=IN_SYNC, **moved) == [], "it has them, be it elsewhere"
+
+
+def test_a_system_without_logs_shows_nothing_of_followers() -> None:
+    blind = about(declared=Declared(sees=frozenset(Sight) - {Sight.REPLICA_LOGS}))
+    rows = on_all(n1=(A, B), n2=(A,))
+    for context in (blind, facts()):
+        result = found(remade.COPIES_CHECKER, group(context, leadership=IN_SYNC, **rows))
+        assert (result.rows, result.anomalies, result.gaps) == (0, (), ())
 
 
 def test_what_the_leader_lacks_is_lost_and_not_short() -> None:
@@ -493,6 +525,9 @@ def test_a_leader_that_was_read_and_has_no_log_has_lost_all() -> None:
     on = group(read_all, leadership=LED, **on_all(n2=(C,)))
     why = remade.CHECKER.why(on, found(remade.CHECKER, on).anomalies[0])
     assert why == "the log of n2 lacks it and n1 has no log of the topic"
+    on = group(read_all, leadership=LED)
+    why = remade.CHECKER.why(on, found(remade.CHECKER, on).anomalies[0])
+    assert why == "n1 has no log of the topic"
 
 
 def test_what_nothing_was_acknowledged_of_is_a_gap() -> None:
