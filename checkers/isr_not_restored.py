@@ -28,6 +28,7 @@ from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.controllers_log import entries, undisputed
+from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
@@ -338,7 +339,7 @@ def _why_remade(group: Group, found: Anomaly) -> str:
     if not ends:
         return f"{made}; no log of it was read, so the record does not show what the others lack"
     most = max(ends, key=lambda node: ends[node])
-    away = [f"n{each}" for each in group.facts.brokers if each not in isr]
+    away = [each for each in replicas_of(group) if int(each[1:]) not in isr]
     had = [f"{node}'s log of it ended at {logs[node].end}" for node in away if node in logs]
     had += [f"{node} had no log of it" for node in away if node not in logs]
     stopped = f"when the brokers had stopped, {' and '.join(had)}"

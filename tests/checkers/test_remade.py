@@ -307,7 +307,7 @@ def test_one_that_lacks_the_broker_to_the_end_is_not_restored() -> None:
 
 def test_why_it_is_not_restored_is_by_the_final_logs() -> None:
     rows = [told(1, 2, at_s=90), told(1, 2, at_s=130), told(1, 2, at_s=400)]
-    on = about(calm_from_ns=CALM)
+    on = about(calm_from_ns=CALM, plan={"nodes": 5, "replication": 2})
     gone = group(on, leadership=rows, **logs(A, B))
     assert reason(isr_not_restored.REMADE_CHECKER, gone) == (
         f"a fault made {NAME} again (topic id {LAST}) while a broker was down; when the brokers had"
