@@ -522,6 +522,9 @@ def test_a_leader_that_was_read_and_has_no_log_has_lost_all() -> None:
     result = found(remade.CHECKER, group(damaged, leadership=LED, **rows))
     assert result.anomalies == ()
     assert "is not there" in result.gaps[0]
+    died = replace(read_all, milestones=())
+    result = found(remade.CHECKER, group(died, leadership=LED, **rows))
+    assert (result.rows, result.anomalies, result.gaps) == (0, (), ())
     on = group(read_all, leadership=LED, **on_all(n2=(C,)))
     why = remade.CHECKER.why(on, found(remade.CHECKER, on).anomalies[0])
     assert why == "the log of n2 lacks it and n1 has no log of the topic"
