@@ -447,6 +447,9 @@ def test_a_system_without_logs_shows_nothing_of_followers() -> None:
 def test_what_the_leader_lacks_is_lost_and_not_short() -> None:
     assert short(leadership=IN_SYNC, **on_all(n1=(A,), n2=(A,), n3=(A, B))) == []
     assert short(**on_all(n1=(A,), n2=())) == [], "nobody led"
+    for rows in ({}, {"leadership": IN_SYNC}):
+        result = found(remade.COPIES_CHECKER, group(**rows))
+        assert (result.rows, result.anomalies, result.gaps) == (0, (), ()), "lost-write says why"
     assert found(remade.COPIES_CHECKER, group(facts(), leadership=IN_SYNC)).rows == 0
 
 
