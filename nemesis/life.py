@@ -19,7 +19,16 @@ from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import FAILURES, Aim, Fault, FaultMaker, OfPartition, Patience, Site
+from nemesis.protocol import (
+    FAILURES,
+    Aim,
+    Fault,
+    FaultMaker,
+    LeavesTopics,
+    OfPartition,
+    Patience,
+    Site,
+)
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
@@ -207,6 +216,11 @@ class Life:
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
             self._await_failover(stop)
+
+    @property
+    def left(self) -> tuple[tuple[str, int], ...]:
+        """The partitions of topics that stay when it is over."""
+        return tuple(self._fault.places) if isinstance(self._fault, LeavesTopics) else ()
 
     def _await_failover(self, stop: Event) -> None:
         """Hold on until others lead what the targets led, or for as long as is waited at most."""

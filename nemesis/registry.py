@@ -1,14 +1,14 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
 from cluster.protocol import Ability
 from nemesis.answers_cut import answers_cut
 from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
-from nemesis.claims import TAKING, Aspect
+from nemesis.claims import Aspect
 from nemesis.client_connection_stall import client_connection_stall
 from nemesis.client_cut import client_cut
 from nemesis.client_stall import client_stall
@@ -31,7 +31,9 @@ from nemesis.keeper_kill import keeper_kill
 from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
+from nemesis.kill_remade import kill_remade
 from nemesis.kill_twice import KillTwice
+from nemesis.kind import Kind
 from nemesis.link_stall import link_stall
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
@@ -42,109 +44,24 @@ from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
 from nemesis.read_only import ReadOnly
 from nemesis.reassignment import Reassignment
+from nemesis.remade import deletes_at_once
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.rolling_kill import RollingKill
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
+from nemesis.stop_remade import stop_remade
 from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
-from results.record.plan import SIMULATED, Plan, PlanError
+from results.record.plan import Plan, PlanError
 
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
 """For what is done to the files of one broker's replicas: the others have to live on."""
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
-START_S = 5.0
-"""So much a broker of Kafka 4 takes to start on two cores, at least; a simulated one: a moment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of fault.
-
-    Attributes:
-        family: What a plan's `nemesis` lists: `partition` has several kinds.
-        make: Makes one.
-        confirm_s: How long it takes until its effect is confirmed, where that is long, in seconds.
-            Leaves room in a schedule.
-        settle_s: How long it usually takes after the heal until all is as before, in seconds, with
-            the starts of brokers. Leaves room in a schedule, no limit.
-        needs: What hosts and system must be able to do; that alone decides where it works.
-        aims: The roles that it is dealt to; none: the common deck's. A coordinator is none in runs
-            without groups and transactions.
-        aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
-        least_nodes: In a smaller cluster there is nothing for it to do.
-        when_whole: Dealt alone, when every partition has had a full ISR for a while
-            (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
-            would be lost. By hand it comes as written.
-        suits: Whether it can come to be in a run of a plan at all.
-        unless: What would make a plan suit it, in words.
-        only: The roles that it can be about; none: any. A node may be named all the same.
-        on_controllers: Whether it works on controllers of their own as on brokers.
-        spares: Whether it needs somebody beside its targets.
-        starts: How many starts of brokers, one after the other, are among `settle_s`.
-        divides: Whether it takes or parts all nodes, and not only some from the others: beside a
-            node that another fault has, no majority would be whole.
-        by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
-        ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
-            others have taken over what they led.
-    """
-
-    family: str
-    make: FaultMaker
-    settle_s: float
-    needs: frozenset[Ability] = frozenset()
-    aims: tuple[str, ...] = ()
-    aspect: Aspect = Aspect.PROCESS
-    least_nodes: int = 1
-    when_whole: bool = False
-    suits: Callable[[Plan], bool] = lambda _: True
-    unless: str = ""
-    only: tuple[str, ...] = ()
-    on_controllers: bool = False
-    spares: bool = False
-    starts: int = 0
-    divides: bool = False
-    by_hand: bool = False
-    ends: bool = False
-    confirm_s: float = 0.0
-
-    def lasts_s(self, hold_s: float, hosts: str) -> float:
-        """Return how long it takes altogether, from its beginning until all is as before."""
-        return self.confirm_s + hold_s + self.settles_s(hosts)
-
-    def settles_s(self, hosts: str) -> float:
-        """Return how long it takes to be over, after its heal, on a plan's hosts."""
-        return self.settle_s - (self.starts * START_S if hosts == SIMULATED else 0.0)
-
-    def is_dealt(self, hosts: str) -> bool:
-        """Tell whether schedules deal it on a plan's hosts."""
-        return not self.by_hand or hosts == SIMULATED
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """All of a node that it takes in hand: who makes links bad has them beside the rest."""
-        shapes = (Aspect.QUALITY,) if Ability.SHAPE in self.needs else ()
-        return tuple(dict.fromkeys((self.aspect, *shapes)))
-
-    @property
-    def takes(self) -> bool:
-        """Whether its targets cannot be counted upon as long as it lasts."""
-        return self.aspect in TAKING
-
-    @property
-    def moves_coordinators(self) -> bool:
-        """Whether a coordinator stands for the partition of an internal topic that makes it one."""
-        return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
-
-    @property
-    def asks(self) -> bool:
-        """Whether its effect is told by the targets' brokers themselves, which must be there."""
-        return self.aspect is Aspect.CLOCK
 
 
 def _cut(
@@ -250,6 +167,24 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
         ends=starts > 0,
         needs=frozenset({need}),
         on_controllers=True,
+    )
+
+
+def _remade(make: FaultMaker, need: Ability) -> Kind:
+    return Kind(
+        family="remade",
+        make=make,
+        # Until it is confirmed it takes as long: a session ends, and a topic is made up to thrice.
+        settle_s=16,
+        starts=1,
+        ends=True,
+        needs=frozenset({need, Ability.TOPICS, Ability.APART}),
+        aims=("one", "leader", "follower"),
+        least_nodes=2,
+        spares=True,
+        suits=deletes_at_once,
+        unless="another broker must be left, and ZooKeeper must not keep the metadata: it removes a"
+        " topic only when all of its brokers are there",
     )
 
 
@@ -429,6 +364,8 @@ KINDS: dict[str, Kind] = {
         least_nodes=2,
         divides=True,
     ),
+    "kill-remade": _remade(kill_remade, Ability.KILL),
+    "stop-remade": _remade(stop_remade, Ability.STOP),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
     # Apart from the others, which need no links.

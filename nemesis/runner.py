@@ -156,6 +156,10 @@ class Nemesis:
             for row in [life.row]
         ]
 
+    def left(self) -> list[tuple[str, int]]:
+        """Return the partitions of topics that faults leave, which are to be whole at the end."""
+        return [place for life in self._lives for place in life.left]
+
     def close(self) -> None:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()

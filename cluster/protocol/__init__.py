@@ -29,6 +29,7 @@ from cluster.protocol.brokers import (
     SharesProcesses,
     Summary,
 )
+from cluster.protocol.by_hand import HasTopicsByHand, ToldTopic, TopicsByHand
 from cluster.protocol.errors import (
     ClusterError,
     FullDiskError,
@@ -100,6 +101,7 @@ __all__ = [
     "HasKeeper",
     "HasLogs",
     "HasSoftware",
+    "HasTopicsByHand",
     "Hosts",
     "Link",
     "Logs",
@@ -114,6 +116,8 @@ __all__ = [
     "SharesProcesses",
     "Summary",
     "TellsRoom",
+    "ToldTopic",
+    "TopicsByHand",
     "UserError",
     "Volley",
     "Vote",

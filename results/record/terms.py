@@ -105,6 +105,8 @@ KNOWN_MODES = tuple(each for each in Mode if each is not Mode.HIDDEN)
 """What a system's name may end with."""
 QUORUM_TOPIC = "__cluster_metadata"
 """The topic of the controllers' log; it has one partition, and is none of a plan's."""
+REMADE_PREFIX = "__logquake-remade-"
+"""What the names of topics begin with that faults make again, and that are judged."""
 
 
 class Source(StrEnum):

@@ -23,6 +23,7 @@ _MODULES = (
     "outages",
     "payloads",
     "quorum",
+    "remade",
     "replicas",
     "transactions",
 )

@@ -7,7 +7,8 @@ import pytest
 from cluster.protocol import OF_SYSTEMS, Ability, UserError
 from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
-from nemesis.registry import KINDS, Kind, kinds_of
+from nemesis.kind import Kind
+from nemesis.registry import KINDS, kinds_of
 from nemesis.schedule import deal_schedule
 from results.record.plan import NEMESIS_KINDS, Plan, PlanError, dump_plan, plan_from
 from results.record.plan_parts import PlannedFault

@@ -347,6 +347,7 @@ class Room:
             "brokers": lambda: {"brokers": self.places[node].brokers()},
             "files": lambda: self._look_at_files(node),
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
+            "all nodes' files": lambda: {each: self._look_at_files(each) for each in NODES},
             "disk": lambda: seen_disk(self.places[node]),
             "quorum": lambda: self._look_at_quorum(node),
             "servers": lambda: {each: self.places[each].brokers() for each in NODES},

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from results.record.terms import REMADE_PREFIX
+
 Seen = Mapping[str, Any]
 Shows = Callable[[Seen, Sequence[Seen]], bool]
 
@@ -313,6 +315,53 @@ def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
     now = looks[-1]
     died = [node for node, seen in now.items() if seen["died"] > before[node]["died"]]
     return bool(died) and all(now[node]["brokers"] != before[node]["brokers"] for node in died)
+
+
+def _lives(seen: Seen) -> list[str]:
+    """Return the folders of topics made again that are replicas, and none of a deleted life."""
+    return [each for each in seen["folders"] if each.startswith(REMADE_PREFIX) and "." not in each]
+
+
+def _deleted(seen: Seen) -> list[str]:
+    return [
+        each
+        for each in seen["folders"]
+        if each.startswith(REMADE_PREFIX) and each.endswith("-delete")
+    ]
+
+
+def remade_proof(*, in_order: bool) -> Proof:
+    """Return how it is proven that a topic was made again while a broker was down.
+
+    Who was there has a new replica, and one of a deleted life of it, which is removed a minute
+    later; the broker that is down has one replica of an earlier life, and nothing deleted.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        now = looks[-1]
+        gone = [node for node, seen in now.items() if not seen["brokers"]]
+        new = {node: {*_lives(seen)} - {*_lives(before[node])} for node, seen in now.items()}
+        deleted = {
+            node: {*_deleted(seen)} - {*_deleted(before[node])} for node, seen in now.items()
+        }
+        return (
+            len(gone) == 1
+            and _ended(in_order=in_order)(before[gone[0]], [now[gone[0]]])
+            and all(new.values())
+            and all(bool(deleted[node]) == (node not in gone) for node in now)
+        )
+
+    def is_back(before: Seen, after: Seen) -> bool:
+        hit = [node for node, seen in after.items() if _another(before[node], seen)]
+        others = [node for node in after if node not in hit]
+        new = {frozenset(_lives(seen)) - {*_lives(before[node])} for node, seen in after.items()}
+        return (
+            len(hit) == 1
+            and all(after[node]["brokers"] == before[node]["brokers"] for node in others)
+            and len(new) == 1
+        )
+
+    return Proof(witness="all nodes' files", shows=shows, gone=is_back)
 
 
 _FILES = "files"

@@ -29,6 +29,7 @@ from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.runtime import new_event, start
+from results.record.terms import REMADE_PREFIX
 
 S = 1_000_000_000
 NODES = ("n1", "n2", "n3")
@@ -338,6 +339,29 @@ def _controller(room: SimulatedRoom) -> Look:
     return (view.controller if view else None), _processes(room)
 
 
+def _remade(room: SimulatedRoom) -> Mapping[str, tuple[str, frozenset[bytes]]]:
+    """Return of each node its process, and the ids of the topics made again that it has logs of."""
+    found = {}
+    for node, process in _processes(room).items():
+        disk = room.host(node).disk
+        paths = [each for each in disk.paths() if each.startswith(REMADE_PREFIX)]
+        ids = [disk.read(each) for each in paths if each.endswith("-0/partition.metadata")]
+        found[node] = process, frozenset(ids)
+    return found
+
+
+def has_an_old_log(story: Story) -> bool:
+    """Tell whether the target was gone, and had a log of a life of the topic that no other has."""
+    (target,) = story.row.targets
+
+    def is_old(look: Mapping[str, tuple[str, frozenset[bytes]]]) -> bool:
+        others = [ids for node, (_, ids) in look.items() if node != target]
+        state, ids = look[target]
+        return state.endswith("gone") and all(ids - each and each - ids for each in others)
+
+    return all(map(is_old, story.looks))
+
+
 def _topics(room: SimulatedRoom) -> frozenset[str]:
     cluster: Deployment = room.cluster
     return frozenset().union(*(cluster.topics_of(node) or () for node in NODES))
@@ -349,6 +373,7 @@ _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,
+    "remade": _remade,
 }  # fmt: skip
 WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     **{name: _OF_FAMILIES.get(kind.family, _processes) for name, kind in KINDS.items()},

@@ -44,7 +44,8 @@ OF_NO_HOSTS = frozenset({
     "unclean-election", "topic-churn",
 })  # fmt: skip
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
-nothing of their own in them. They are played on processes; elsewhere in the night."""
+nothing of their own in them. They are played on processes; elsewhere in the night. A topic that is
+made again takes long, and is of the same sort: in the night only."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -58,7 +59,8 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
-    marks += [pytest.mark.night] if kind in OF_NO_HOSTS and room != PROCESS else []
+    at_night = room != PROCESS if kind in OF_NO_HOSTS else KINDS[kind].family == "remade"
+    marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from cluster.hosts.abilities import abilities_of, able, built_for
 from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
+from nemesis.kind import START_S
 from nemesis.overlaps import LONG, QUICK
-from nemesis.registry import KINDS, START_S, kinds_of, needs_of
+from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
 from nemesis.schedule import FEW_FAMILIES, Schedule, deal_schedule, played_families, unsupported
 from nemesis.scheduled import MIN_HOLD_S, ScheduledFault
