@@ -27,7 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
+HERE = Path(__file__).resolve().parent
+SHAPER = str(HERE / "shaper.py")
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
@@ -308,8 +309,12 @@ class Agent:
             self._libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
     def _run(self, request: Message) -> Message:
+        """Run a program to its end: by its path, or by its name one of ours, which lies here."""
+        argv = request["argv"]
+        if ours := request.get("ours"):
+            argv = [*request["prefix"], sys.executable, "-I", "-S", str(HERE / ours), *argv]
         done = subprocess.run(  # noqa: S603 - what the harness asks for
-            request["argv"],
+            argv,
             input=request["input"],
             capture_output=True,
             text=True,

@@ -6,21 +6,43 @@ reached and removed is a kind's own.
 
 import uuid
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_packets, join_rules
+from cluster.hosts import connections
+from cluster.hosts.cuts import (
+    TABLE,
+    block_chains,
+    block_rules,
+    chain,
+    chains,
+    cut_rules,
+    drop_marked,
+    dropped_packets,
+    join_rules,
+    unblock_rules,
+)
 from cluster.hosts.machine import Machine
 from cluster.hosts.series import SentVolley, measure
 from cluster.hosts.shapes import device, order, receivers_by_sender
-from cluster.protocol import ClusterError, Link, Measured, ProcessId, Quality, ShapeEnd
+from cluster.protocol import (
+    CLIENTS,
+    ClusterError,
+    Connection,
+    Ends,
+    Link,
+    Measured,
+    ProcessId,
+    Quality,
+    ShapeEnd,
+)
 from results.record.clock import pause_until, stopwatch_s
 
 PROBE_INTERVAL_S = 0.1
 
 
 class LinkedHosts(ABC):
-    """Implements `CanPartition` and `CanShape` for kinds of hosts with an agent on each machine.
+    """Implements `CanPartition`, `CanShape` and `HasConnections` with an agent on each machine.
 
     Attributes:
         machines: By node; a kind fills it in `up`, and empties it in `down`.
@@ -33,6 +55,8 @@ class LinkedHosts(ABC):
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
+        self._blocks: dict[str, dict[str, list[Connection]]] = {}
+        """Of each block whose packets which node drops."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -173,6 +197,66 @@ class LinkedHosts(ABC):
         return SentVolley(
             links, machine=self.machine, address=self.address, count=count, flows=flows
         )
+
+    def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
+        """Return the connections over links, in either direction, that an end has established."""
+        return connections.connections(links, machine=self.machine, address=self.address)
+
+    def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
+        """End connections at once, as by an RST at both ends; return those that were there.
+
+        Raises:
+            ClusterError: A kernel refuses it.
+        """
+        return connections.reset(
+            wanted,
+            machine=self.machine,
+            address=self.address,
+            prefix=lambda node: self.nft(node)[:-1],
+        )
+
+    def block(self, block_id: str, wanted: Collection[Connection]) -> None:
+        """Drop all packets of connections, both ways, where they were opened to."""
+        self.unblock(block_id)
+        servers = self._blocks.setdefault(block_id, {})
+        for server, those in connections.by_server(wanted).items():
+            servers[server] = those
+            addresses = {each: self.address(each.client) for each in those}
+            self.run_nft(server, block_rules(block_id, addresses, table=self.table))
+
+    def unblock(self, block_id: str) -> None:
+        """Undo one block, and no other. Idempotent; who could not be reached is asked again."""
+        servers = self._blocks.get(block_id, {})
+        for server in [*servers]:
+            self.run_nft(server, unblock_rules(block_id, table=self.table))
+            del servers[server]
+        self._blocks.pop(block_id, None)
+
+    def blocked(self, block_id: str) -> Mapping[Connection, int]:
+        """Return how many packets of each connection a block has dropped so far."""
+        counts: Counter[Connection] = Counter()
+        ours = {chain(way) for way in block_chains(block_id)}
+        for server, those in self._blocks.get(block_id, {}).items():
+            named = {str(each): each for each in those}
+            for name, packets in dropped_packets(self._rules(server), ours):
+                counts[named[name]] += packets
+        return counts
+
+    def block_ids(self) -> list[str]:
+        """Return the blocks in force, the oldest first."""
+        return list(self._blocks)
+
+    def is_blocked(self, block_id: str) -> bool:
+        """Tell whether the firewall of any node still has rules of a block."""
+        ours = {chain(way) for way in block_chains(block_id)}
+        return any(ours & chains(self._rules(node)) for node in self.machines if node != CLIENTS)
+
+    def _rules(self, node: str) -> str:
+        return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
+
+    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
+        """Open a new connection over each link to a port of its receiver; tell if that works."""
+        return connections.connects(links, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

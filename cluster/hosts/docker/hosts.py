@@ -292,7 +292,7 @@ class DockerHosts(LinkedHosts):
                 machine.close()
             for machine in machines.values():
                 machine.wait_closed()
-            for book in (self._cuts, self._shapes, self._to_clients, self._holders):
+            for book in (self._cuts, self._shapes, self._blocks, self._to_clients, self._holders):
                 book.clear()
             self._containers.clear()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.badness import (
@@ -88,7 +89,7 @@ class Destination(Protocol):
         """Return what takes connections there, if anything runs."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Connection:
     """One connection. `there` is what goes from client to server, `back` the other way.
 
@@ -102,6 +103,8 @@ class Connection:
         looks_ns: When the client looks next for what is overdue.
         client_open, server_open: Whether the processes at its ends still hold it.
         broken: Nothing more comes over it but its end.
+        blocked: What is sent over it waits, its end too, and neither end is told.
+        swallowed: So many messages have come to wait for that.
     """
 
     number: int
@@ -115,10 +118,22 @@ class Connection:
     client_open: bool = True
     server_open: bool = True
     broken: bool = False
+    blocked: bool = False
+    swallowed: int = 0
     there_ns: int = 0
     back_ns: int = 0
     held_there: deque[tuple[int, object]] = field(default_factory=deque)
     held_back: deque[tuple[int, object]] = field(default_factory=deque)
+
+    @property
+    def at_client(self) -> bool:
+        """Whether the end that opened it holds it, and knows of an answer to that."""
+        return self.client_open and self.client.alive and self.server is not None
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the other end holds it."""
+        return self.server is not None and self.server.alive and self.server_open
 
 
 class Network:
@@ -145,6 +160,7 @@ class Network:
         self._held: dict[int, Connection] = {}
         self._last: dict[Link, int] = {}
         self._opened = 0
+        self._made: WeakValueDictionary[int, Connection] = WeakValueDictionary()
         self.messages = 0
         """How many messages were handed over."""
         self.dropped: dict[Link, int] = {}
@@ -155,7 +171,7 @@ class Network:
         self._opened += 1
         mine = client.id if client.id >= 0 else CLIENT
         ahead, behind = (mine, to.id), (to.id, mine)
-        made = Connection(self._opened, ahead, behind, client, to)
+        self._made[self._opened] = made = Connection(self._opened, ahead, behind, client, to)
         now = self._agenda.now
         made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)
         if self._latency.mean_life_s is not None:
@@ -186,6 +202,24 @@ class Network:
         connection.held_back.clear()
         self.send_there(connection, END, None)
         self.send_back(connection, END, None)
+
+    def connections(self) -> list[Connection]:
+        """Return all connections that an end has established, the oldest first."""
+        return sorted(
+            (each for each in self._made.values() if each.at_client or each.at_server),
+            key=lambda each: each.number,
+        )
+
+    def block(self, connection: Connection) -> None:
+        """Let nothing through over a connection; neither end is told."""
+        connection.blocked = True
+
+    def unblock(self, connection: Connection) -> None:
+        """Take that back; what was sent meanwhile comes as TCP sends it again."""
+        connection.blocked = False
+        if connection.number in self._held:
+            delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
+            self._agenda.after(delay_ns, self._let_go, connection)
 
     def cut(self, links: list[Link]) -> None:
         """Let nothing through from a machine to another; cuts add up."""
@@ -300,7 +334,9 @@ class Network:
     def _come_there(self, over: Connection, number: int, message: object) -> None:
         if self._cuts and over.ahead in self._cuts:
             self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
-        if ((self._cuts or self._stalled) and self._stops_there(over)) or over.held_there:
+        over.swallowed += over.blocked
+        stops = over.blocked or self._cuts or self._stalled
+        if (stops and self._stops_there(over)) or over.held_there:
             over.held_there.append((number, message))
             self._held[over.number] = over
             return
@@ -312,11 +348,14 @@ class Network:
             self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
-        if over.ahead in self._cuts or self._holds(over.ahead, over):
+        if over.blocked or over.ahead in self._cuts or self._holds(over.ahead, over):
             return True
         # A handshake needs both ways.
         opens = over.server is None
         return opens and (over.behind in self._cuts or self._holds(over.behind, over))
+
+    def _stops_back(self, over: Connection) -> bool:
+        return over.blocked or over.behind in self._cuts or self._holds(over.behind, over)
 
     def _holds(self, link: Link, over: Connection) -> bool:
         return link in self._stalled and self._bad[link].stalls(f"{over.number}")
@@ -354,6 +393,8 @@ class Network:
         link = over.behind
         if self._cuts and link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
+        elif over.blocked:
+            over.swallowed += 1
         elif not (over.held_back or (self._stalled and self._holds(link, over))):
             self._hand_over_back(over, number, message)
             return
@@ -370,7 +411,7 @@ class Network:
         """Hand over what was held, as far as nothing cuts or stalls it now."""
         while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
-        while over.held_back and not (over.behind in self._cuts or self._holds(over.behind, over)):
+        while over.held_back and not self._stops_back(over):
             self._hand_over_back(over, *over.held_back.popleft())
         if not over.held_there and not over.held_back:
             self._held.pop(over.number, None)

@@ -1,0 +1,131 @@
+"""The connections between machines, from what each machine's kernel has of them (`sockets.py`)."""
+
+import errno
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from cluster.hosts import sockets
+from cluster.hosts.agent import Message
+from cluster.hosts.machine import Machine
+from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Socket
+
+PROGRAM = os.path.basename(sockets.__file__)  # noqa: PTH119 - a name
+
+
+def ask(machine: Machine, order: Message, *, prefix: Sequence[str] = ()) -> Message:
+    """Have `sockets.py` do something on a machine; return its answer."""
+    said = machine.run([json.dumps(order)], ours=PROGRAM, prefix=prefix)
+    answer: Message = json.loads(said)
+    return answer
+
+
+def connections(
+    links: Iterable[Link],
+    *,
+    machine: Callable[[str], Machine],
+    address: Callable[[str], str],
+) -> Mapping[Connection, Ends]:
+    """Return the connections over links, in either direction, that an end has established.
+
+    Args:
+        links: The links.
+        machine: Of a node.
+        address: Of a node.
+    """
+    pairs = {frozenset(link) for link in links}
+    nodes = sorted(frozenset().union(*pairs))
+    tables = {node: ask(machine(node), {"do": "list"}) for node in nodes}
+    return paired(tables, {node: address(node) for node in nodes}, pairs)
+
+
+def paired(
+    tables: Mapping[str, Message], addresses: Mapping[str, str], pairs: Collection[frozenset[str]]
+) -> Mapping[Connection, Ends]:
+    """Return the connections between pairs of nodes, from what `sockets.listed` says on each.
+
+    Whoever's port listens is the server; clients never are.
+    """
+    names = {address: node for node, address in addresses.items()}
+    listening = {
+        node: frozenset() if node == CLIENTS else frozenset(table["listening"])
+        for node, table in tables.items()
+    }
+    found: dict[Connection, dict[str, Socket]] = defaultdict(dict)
+    for node, table in tables.items():
+        for own, port, other, at, inode, waits, again in table["established"]:
+            peer = names.get(other)
+            if own != addresses[node] or peer is None or frozenset({node, peer}) not in pairs:
+                continue
+            socket = Socket(inode=inode, unacknowledged=waits, again=again)
+            if port in listening[node]:
+                told = Connection(client=peer, client_port=at, server=node, server_port=port)
+                found[told]["server"] = socket
+            elif at in listening[peer]:
+                told = Connection(client=node, client_port=port, server=peer, server_port=at)
+                found[told]["client"] = socket
+    return {
+        each: Ends(client=ends.get("client"), server=ends.get("server"))
+        for each, ends in sorted(found.items())
+    }
+
+
+def reset(
+    wanted: Collection[Connection],
+    *,
+    machine: Callable[[str], Machine],
+    address: Callable[[str], str],
+    prefix: Callable[[str], Sequence[str]],
+) -> frozenset[Connection]:
+    """Have the kernel of each server end connections; return those that it still had.
+
+    Args:
+        wanted: Which.
+        machine: Of a node.
+        address: Of a node.
+        prefix: What a program on a node is started through, to be root's.
+
+    Raises:
+        ClusterError: A kernel refuses.
+    """
+    ended = set[Connection]()
+    for server, those in by_server(wanted).items():
+        ends = [
+            [address(server), each.server_port, address(each.client), each.client_port]
+            for each in those
+        ]
+        order = {"do": "reset", "sockets": ends}
+        errors = ask(machine(server), order, prefix=prefix(server))["errors"]
+        for each, error in zip(those, errors, strict=True):
+            if error not in {0, errno.ENOENT}:
+                raise ClusterError(f"the kernel of {server} resets no one: {os.strerror(error)}")
+            if not error:
+                ended.add(each)
+    return frozenset(ended)
+
+
+def connects(
+    links: Mapping[Link, int],
+    *,
+    machine: Callable[[str], Machine],
+    address: Callable[[str], str],
+) -> Mapping[Link, bool]:
+    """Open a new connection over each link to a port of its receiver; tell if that works."""
+    by_sender: dict[str, list[Link]] = defaultdict(list)
+    for link in links:
+        by_sender[link[0]].append(link)
+    opened: dict[Link, bool] = {}
+    for sender, those in by_sender.items():
+        to = [[address(link[1]), links[link]] for link in those]
+        told = ask(machine(sender), {"do": "connect", "to": to})["opened"]
+        opened |= dict(zip(those, told, strict=True))
+    return opened
+
+
+def by_server(wanted: Iterable[Connection]) -> Mapping[str, list[Connection]]:
+    """Return connections by the node that they were opened to, in order."""
+    servers: dict[str, list[Connection]] = defaultdict(list)
+    for each in sorted(wanted):
+        servers[each.server].append(each)
+    return servers

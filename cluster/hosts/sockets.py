@@ -1,0 +1,157 @@
+"""What a machine's kernel knows of its TCP connections, and a way to reset one: a program.
+
+    python sockets.py '{"do": "list"}'
+
+It answers with one line of JSON. Like the agent, beside which it lies, it needs the standard
+library only, and nothing of ours.
+
+A reset is the kernel's own (SOCK_DESTROY, man 7 sock_diag, if it was built with
+CONFIG_INET_DIAG_DESTROY): as by an ABORT call (RFC 9293, section 3.10.5) the socket is gone, and
+the other end gets an RST, at which it is gone there, too. It takes CAP_NET_ADMIN.
+"""
+
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+Order = dict[str, Any]
+"""A JSON object: `do`, and what is needed for it."""
+
+TRIAL = '{"do": "try"}'
+ESTABLISHED, LISTENS = "01", "0A"
+"""States in `/proc/net/tcp` (man 5 proc)."""
+MAPPED = bytes(10) + b"\xff\xff"
+"""How an IPv6 address begins that is one of IPv4 (RFC 4291, section 2.5.5.2)."""
+MARK = "LOGQUAKE_RUN"
+"""Environment variable of all that a run starts on a machine that is not its own."""
+NETLINK_SOCK_DIAG, SOCK_DESTROY, REQUEST_AND_ACK = 4, 21, 0x5
+ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, (0xFFFFFFFF, 0xFFFFFFFF)
+ERROR_AT = 16
+"""Behind the head of an answer, in bytes."""
+LIMIT_S = 1.0
+
+
+def listed(_order: Order) -> Order:
+    """Return the ports that listen, and all connections that are established.
+
+    Of a connection: its own address and port, the other end's, its inode, how many bytes are not
+    acknowledged, and how often they were sent again without an answer.
+    """
+    rows = [*_rows()]
+    mine = _inodes_of_run()
+    listening = [each for each in rows if each[0] == LISTENS]
+    return {
+        "listening": sorted({row[2] for row in listening if mine is None or row[5] in mine}),
+        "established": [row[1:] for row in rows if row[0] == ESTABLISHED],
+    }
+
+
+def _rows() -> "Iterator[tuple[Any, ...]]":
+    for name in ("tcp", "tcp6"):
+        lines: list[str] = []
+        with suppress(FileNotFoundError):  # A kernel may have no IPv6.
+            lines = Path("/proc/net", name).read_text(encoding="ascii").splitlines()[1:]
+        for line in lines:
+            fields = line.split()
+            ours, others = _end(fields[1]), _end(fields[2])
+            if ours and others:
+                waits = int(fields[4].partition(":")[0], 16)
+                yield (fields[3], *ours, *others, int(fields[9]), waits, int(fields[6], 16))
+
+
+def _end(text: str) -> "tuple[str, int] | None":
+    """Return address and port of an end; None: it is one of IPv6 alone."""
+    words, _, port = text.partition(":")
+    whole = b"".join(
+        struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8)
+    )
+    if len(whole) == len(MAPPED) + 4 and whole[: len(MAPPED)] != MAPPED and any(whole):
+        return None
+    return socket.inet_ntoa(whole[-4:]), int(port, 16)
+
+
+def _inodes_of_run() -> "set[int] | None":
+    """Return the sockets of the run's processes, on a machine that has others; None: it is ours."""
+    if not (run := os.environ.get(MARK)):
+        return None
+    mark, found = f"{MARK}={run}".encode(), set[int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # It has ended, or is another user's.
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found |= set(_sockets_of(process))
+    return found
+
+
+def _sockets_of(process: Path) -> "Iterator[int]":
+    for link in (process / "fd").iterdir():
+        with suppress(OSError):
+            kind, _, inode = str(link.readlink()).partition(":")
+            if kind == "socket":
+                yield int(inode.strip("[]"))
+
+
+def reset(order: Order) -> Order:
+    """End sockets by their kernel; return the number of the error of each (man 3 errno), or 0.
+
+    Args:
+        order: `sockets`: of each its own address and port, and the other end's.
+    """
+    with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)) as kernel:
+        kernel.settimeout(LIMIT_S)
+        return {"errors": [_destroyed(kernel, each) for each in order["sockets"]]}
+
+
+def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
+    address, port, other, at = ends
+    what = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ANY_STATE)
+    what += struct.pack("!HH", port, at)
+    what += socket.inet_aton(address) + bytes(12) + socket.inet_aton(other) + bytes(12)
+    what += struct.pack("=III", 0, *ANY_COOKIE)
+    kernel.send(struct.pack("=IHHII", 16 + len(what), SOCK_DESTROY, REQUEST_AND_ACK, 0, 0) + what)
+    answer = kernel.recv(1 << 16)
+    return -int(struct.unpack_from("=i", answer, ERROR_AT)[0])
+
+
+def connect(order: Order) -> Order:
+    """Open a new connection to each address and port of `to`; tell whether that worked."""
+    return {"opened": [_opens(address, port) for address, port in order["to"]]}
+
+
+def _opens(address: str, port: int) -> bool:
+    with suppress(OSError), socket.create_connection((address, port), LIMIT_S):
+        return True
+    return False
+
+
+def trial(_order: Order) -> Order:
+    """Reset a connection of our own; raises `OSError` if the other end hears nothing of it."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        at = server.getsockname()
+        with closing(socket.create_connection(at)) as client:
+            ours = client.getsockname()
+            other, _ = server.accept()
+            with closing(other):
+                (error,) = reset({"sockets": [[*ours, *at]]})["errors"]
+                if error:
+                    raise OSError(error, os.strerror(error))
+                other.settimeout(LIMIT_S)
+                with suppress(ConnectionResetError):
+                    other.recv(1)
+                    raise OSError("the other end of a socket that was destroyed got no reset")
+    return {}
+
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[1])
+    deeds = {"list": listed, "reset": reset, "connect": connect, "try": trial}
+    try:
+        answer = deeds[told["do"]](told)
+    except OSError as failed:
+        sys.exit(f"{failed.strerror or failed}")
+    sys.stdout.write(json.dumps(answer) + "\n")
