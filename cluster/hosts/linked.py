@@ -217,9 +217,11 @@ class LinkedHosts(ABC):
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
         """Drop all packets of connections, both ways, where they were opened to."""
-        self.unblock(block_id)
-        servers = self._blocks.setdefault(block_id, {})
-        for server, those in connections.by_server(wanted).items():
+        servers, new = self._blocks.setdefault(block_id, {}), connections.by_server(wanted)
+        for server in servers.keys() - new.keys():
+            self.run_nft(server, unblock_rules(block_id, table=self.table))
+            del servers[server]
+        for server, those in new.items():
             servers[server] = those
             addresses = {each: self.address(each.client) for each in those}
             self.run_nft(server, block_rules(block_id, addresses, table=self.table))
