@@ -120,6 +120,7 @@ class HalfOpen:
         self._before: Mapping[Connection, Ends] = {}
         self._drawn: list[Connection] = []
         self._dropped = self._held = 0
+        self._opened: tuple[str, ...] = ()
         self._started_s = self._grown_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unblock, ...]:
@@ -159,7 +160,7 @@ class HalfOpen:
     def confirm_healed(self, patience: Patience) -> PassAgainEffect | None:
         """See that no firewall drops them, and that new connections get through."""
         try:
-            opened = wait_until(
+            wait_until(
                 self._passes,
                 timeout_s=patience.limit_s,
                 what="new connections to get through",
@@ -172,7 +173,7 @@ class HalfOpen:
             took_s=stopwatch_s() - self._healed_s,
             dropped=self._dropped,
             held=self._held,
-            opened=opened,
+            opened=self._opened,
         )
 
     def _block(self, more: list[Connection]) -> None:
@@ -219,11 +220,12 @@ class HalfOpen:
             again=(ends.client.again, ends.server.again),
         )
 
-    def _passes(self) -> tuple[str, ...] | None:
+    def _passes(self) -> bool:
         if self._hosts.is_blocked(self._block_id):
-            return None
+            return False
         opened = self._connections.opened()
-        return tuple(way(link) for link in sorted(opened)) if all(opened.values()) else None
+        self._opened = tuple(way(link) for link in sorted(opened))
+        return all(opened.values())
 
 
 def _inodes(ends: Ends) -> tuple[int | None, ...]:

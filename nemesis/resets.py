@@ -109,6 +109,7 @@ class Resets:
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
         """Those of before the first strike that was seen to work."""
+        self._opened: tuple[str, ...] = ()
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 
@@ -153,7 +154,7 @@ class Resets:
         """See that new connections get through, and nobody resets any."""
         self._background.raise_bugs()
         try:
-            opened = wait_until(
+            wait_until(
                 self._passes,
                 timeout_s=patience.limit_s,
                 what="new connections to get through",
@@ -163,7 +164,9 @@ class Resets:
         except WaitTimeoutError:
             return None
         return ResetsOverEffect(
-            took_s=stopwatch_s() - self._healed_s, strikes=tuple(self._strikes), opened=opened
+            took_s=stopwatch_s() - self._healed_s,
+            strikes=tuple(self._strikes),
+            opened=self._opened,
         )
 
     def _go_on(self) -> None:
@@ -212,10 +215,10 @@ class Resets:
             if (each.client, each.server, each.server_port) in gone
         ]
 
-    def _passes(self) -> tuple[str, ...] | None:
+    def _passes(self) -> bool:
         opened = self._connections.opened()
-        over = not self._background.is_busy() and all(opened.values())
-        return tuple(way(link) for link in sorted(opened)) if over else None
+        self._opened = tuple(way(link) for link in sorted(opened))
+        return not self._background.is_busy() and all(opened.values())
 
 
 def in_words(between: str) -> InWords:

@@ -10,6 +10,7 @@ CONFIG_INET_DIAG_DESTROY): as by an ABORT call (RFC 9293, section 3.10.5) the so
 the other end gets an RST, at which it is gone there, too. It takes CAP_NET_ADMIN.
 """
 
+import errno
 import json
 import os
 import socket
@@ -30,10 +31,13 @@ MAPPED = bytes(10) + b"\xff\xff"
 """How an IPv6 address begins that is one of IPv4 (RFC 4291, section 2.5.5.2)."""
 MARK = "LOGQUAKE_RUN"
 """Environment variable of all that a run starts on a machine that is not its own."""
-NETLINK_SOCK_DIAG, SOCK_DESTROY, REQUEST_AND_ACK = 4, 21, 0x5
-ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, (0xFFFFFFFF, 0xFFFFFFFF)
-ERROR_AT = 16
-"""Behind the head of an answer, in bytes."""
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, SOCK_DESTROY = 4, 20, 21
+HEAD = struct.Struct("=IHHII")
+"""Of a message (`struct nlmsghdr`, man 7 netlink): its length, its type, flags, two numbers."""
+NLMSG_ERROR, REQUEST, ACK = 2, 0x1, 0x4
+ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, b"\xff" * 8
+STATE_AT, COOKIE_AT = 1, 44
+"""In an answer (`struct inet_diag_msg`), in bytes."""
 LIMIT_S = 1.0
 
 
@@ -108,14 +112,36 @@ def reset(order: Order) -> Order:
 
 
 def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
+    """End a socket; return the number of the error.
+
+    By the cookie of the one that is established: without it the kernel takes the socket that
+    listens, if there is no other with these ports any more.
+    """
+    found = _asked(kernel, SOCK_DIAG_BY_FAMILY, ends, ANY_COOKIE)
+    if isinstance(found, int):
+        return found
+    if found[STATE_AT] != int(ESTABLISHED, 16):
+        return errno.ENOENT
+    told = _asked(kernel, SOCK_DESTROY, ends, found[COOKIE_AT : COOKIE_AT + len(ANY_COOKIE)])
+    return told if isinstance(told, int) else 0
+
+
+def _asked(
+    kernel: socket.socket, kind: int, ends: "tuple[str, int, str, int]", cookie: bytes
+) -> "bytes | int":
+    """Ask a kernel about one socket (`struct inet_diag_req_v2`); return what it says, or errno."""
     address, port, other, at = ends
     what = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ANY_STATE)
     what += struct.pack("!HH", port, at)
     what += socket.inet_aton(address) + bytes(12) + socket.inet_aton(other) + bytes(12)
-    what += struct.pack("=III", 0, *ANY_COOKIE)
-    kernel.send(struct.pack("=IHHII", 16 + len(what), SOCK_DESTROY, REQUEST_AND_ACK, 0, 0) + what)
+    what += struct.pack("=I", 0) + cookie
+    flags = REQUEST | (ACK if kind == SOCK_DESTROY else 0)
+    kernel.send(HEAD.pack(HEAD.size + len(what), kind, flags, 0, 0) + what)
     answer = kernel.recv(1 << 16)
-    return -int(struct.unpack_from("=i", answer, ERROR_AT)[0])
+    _, told, *_ = HEAD.unpack_from(answer)
+    if told == NLMSG_ERROR:
+        return -int(struct.unpack_from("=i", answer, HEAD.size)[0])
+    return answer[HEAD.size :]
 
 
 def connect(order: Order) -> Order:

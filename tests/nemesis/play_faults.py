@@ -58,6 +58,7 @@ from tests.nemesis.witnesses import (
     Sockets,
     folder_on,
     kernel_of,
+    seen_connections,
     seen_disk,
     seen_files,
     seen_quorum,
@@ -351,6 +352,7 @@ class Room:
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
+            "connections": self._look_at_connections,
             "topics": lambda: {"topics": self.client.topics()},
             "stamps": lambda: {
                 "ahead_s": self.client.stamp_s(own),
@@ -372,6 +374,12 @@ class Room:
         return seen_zookeeper(
             (self.paths.root / "zookeeper").absolute(), self.cluster.zookeeper or "", networks
         )
+
+    def _look_at_connections(self) -> Seen:
+        self.cluster.view()  # So that clients send something, too.
+        networks: dict[str, int | None] = {node: self._network(node) for node in NODES}
+        addresses = {node: self.hosts.address(node) for node in NODES}
+        return seen_connections({**networks, CLIENTS: None}, addresses)
 
     def _brokers(self) -> KafkaCluster:
         self.plan = Plan(

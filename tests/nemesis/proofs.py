@@ -26,6 +26,8 @@ LATE_MS = 1000.0
 busy machines are slow, and not so slow."""
 LEAST_FLOWS = 3
 """Of 20, fewer that stall, or do not, come less than once in a thousand times."""
+LEAST_AGAIN = 3
+"""On a good link nothing is sent so often again."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -170,6 +172,52 @@ def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
 
 def _all_came_once(link: Seen) -> bool:
     return bool(link["answered"] == link["heard"] == link["count"] and not link["copies"])
+
+
+def resets_proof(whose: str) -> Proof:
+    """Return how resets are proven: a connection that both ends had is gone, and another is there.
+
+    Args:
+        whose: `brokers`, of which both ends are one; `clients`.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        gone = before[whose].keys() - looks[-1][whose].keys()
+        new = looks[-1][whose].keys() - before[whose].keys()
+        return bool({before[whose][each]["pair"] for each in gone}
+                    & {looks[-1][whose][each]["pair"] for each in new})  # fmt: skip
+
+    return Proof(
+        witness="connections",
+        shows=shows,
+        gone=lambda before, after: _pairs(before[whose]) == _pairs(after[whose]),
+        from_start=True,
+        lasts=False,
+    )
+
+
+def half_open_proof(whose: str) -> Proof:
+    """Return how silent connections are proven: both ends have it, one sends again and again."""
+
+    def silent(look: Seen) -> set[str]:
+        return {
+            name
+            for name, each in look[whose].items()
+            if each["ends"] == 2 and each["queue"] and each["again"] >= LEAST_AGAIN
+        }
+
+    return Proof(
+        witness="connections",
+        shows=lambda before, looks: bool(silent(looks[-1]) & before[whose].keys()),
+        gone=lambda before, after: (
+            not silent(after) and _pairs(before[whose]) == _pairs(after[whose])
+        ),
+        from_start=True,
+    )
+
+
+def _pairs(connections: Mapping[str, Seen]) -> set[str]:
+    return {each["pair"] for each in connections.values()}
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 CLAIMS = {
     PROCESS: OF_SYSTEMS | {Ability.CLOCK},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
-    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
-    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
+    DOCKER: OF_SYSTEMS
+    | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS, Ability.RESET},
+    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS, Ability.RESET},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
 OF_NO_HOSTS = frozenset({
