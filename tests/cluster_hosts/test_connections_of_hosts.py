@@ -62,10 +62,13 @@ def talk(hosts: LinkedHosts, folder: Path) -> None:
     for node, others in asked.items():
         home = folder / node
         home.mkdir(parents=True, exist_ok=True)
-        if isinstance(hosts, HasFiles):
+        if isinstance(hosts, HasFiles) and hosts.kind != HostKind.DOCKER:
             hosts.provide(node, [])
         argv = ["python3", "-c", TALKS, *map(hosts.address, others)]
-        hosts.spawn(node, Command(argv=argv, log=home / "talk", cwd=home))
+        command = Command(argv=argv, log=home / "talk", cwd=home)
+        # An image need not have Python; its agent is in the same network.
+        spawn = hosts.machine(node).spawn if hosts.kind == HostKind.DOCKER else hosts.spawn
+        spawn(node, command)
 
 
 def waits(ends: Ends | None) -> bool:

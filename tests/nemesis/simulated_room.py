@@ -280,7 +280,7 @@ def silent_around(node: int, *, clients: bool = False) -> Shows:
             if not silent <= mine.keys():
                 return False
         most = max(
-            (swallowed for look in story.looks for *_, blocked, swallowed in look.values()),
+            (seen for look in story.looks for *_, blocked, seen in look.values() if blocked),
             default=0,
         )
         return most > 0
