@@ -25,10 +25,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-SHAPER = str(HERE / "shaper.py")
+SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
+SOCKETS = str(Path(__file__).resolve().with_name("sockets.py"))
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
@@ -96,10 +97,8 @@ class Series:
     def due_ns(self) -> int | None:
         """Return when the next is to be sent; None: all are."""
         number = len(self._sent_ns)
-        first_of_burst = number - number % self._burst
-        return (
-            None if number == self._count else self._start_ns + first_of_burst * self._interval_ns
-        )
+        at_ns = self._start_ns + (number - number % self._burst) * self._interval_ns
+        return None if number == self._count else at_ns
 
     def send_due(self, datagrams: "list[socket.socket]") -> None:
         """Send those whose time has come."""
@@ -163,6 +162,7 @@ class Agent:
             "ping": self._ping,
             "spawn": self._spawn,
             "run": self._run,
+            "sockets": self._sockets,
             "send": self._send,
             "seen": self._seen,
             "signal": self._signal,
@@ -309,12 +309,8 @@ class Agent:
             self._libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
     def _run(self, request: Message) -> Message:
-        """Run a program to its end: by its path, or by its name one of ours, which lies here."""
-        argv = request["argv"]
-        if ours := request.get("ours"):
-            argv = [*request["prefix"], sys.executable, "-I", "-S", str(HERE / ours), *argv]
         done = subprocess.run(  # noqa: S603 - what the harness asks for
-            argv,
+            request["argv"],
             input=request["input"],
             capture_output=True,
             text=True,
@@ -323,6 +319,11 @@ class Agent:
             check=False,
         )
         return {"code": done.returncode, "output": done.stdout, "errors": done.stderr}
+
+    def _sockets(self, request: Message) -> Message:
+        """Do one of the deeds of `sockets.py`."""
+        deeds: dict[str, Callable[[Message], Message]] = run_path(SOCKETS)["DEEDS"]
+        return deeds[request["order"]["do"]](request["order"])
 
     def _send(self, request: Message) -> Message:
         for address, port, nonce in request["datagrams"]:

@@ -1,24 +1,13 @@
 """The connections between machines, from what each machine's kernel has of them (`sockets.py`)."""
 
 import errno
-import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from cluster.hosts import sockets
 from cluster.hosts.agent import Message
 from cluster.hosts.machine import Machine
 from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Socket
-
-PROGRAM = os.path.basename(sockets.__file__)  # noqa: PTH119 - a name
-
-
-def ask(machine: Machine, order: Message, *, prefix: Sequence[str] = ()) -> Message:
-    """Have `sockets.py` do something on a machine; return its answer."""
-    said = machine.run([json.dumps(order)], ours=PROGRAM, prefix=prefix)
-    answer: Message = json.loads(said)
-    return answer
 
 
 def connections(
@@ -36,7 +25,7 @@ def connections(
     """
     pairs = {frozenset(link) for link in links}
     nodes = sorted(frozenset().union(*pairs))
-    tables = {node: ask(machine(node), {"do": "list"}) for node in nodes}
+    tables = {node: machine(node).sockets({"do": "list"}) for node in nodes}
     return paired(tables, {node: address(node) for node in nodes}, pairs)
 
 
@@ -76,7 +65,6 @@ def reset(
     *,
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
-    prefix: Callable[[str], Sequence[str]],
 ) -> frozenset[Connection]:
     """Have the kernel of each server end connections; return those that it still had.
 
@@ -84,7 +72,6 @@ def reset(
         wanted: Which.
         machine: Of a node.
         address: Of a node.
-        prefix: What a program on a node is started through, to be root's.
 
     Raises:
         ClusterError: A kernel refuses.
@@ -96,7 +83,7 @@ def reset(
             for each in those
         ]
         order = {"do": "reset", "sockets": ends}
-        errors = ask(machine(server), order, prefix=prefix(server))["errors"]
+        errors = machine(server).sockets(order)["errors"]
         for each, error in zip(those, errors, strict=True):
             if error not in {0, errno.ENOENT}:
                 raise ClusterError(f"the kernel of {server} resets no one: {os.strerror(error)}")
@@ -118,7 +105,7 @@ def connects(
     opened: dict[Link, bool] = {}
     for sender, those in by_sender.items():
         to = [[address(link[1]), links[link]] for link in those]
-        told = ask(machine(sender), {"do": "connect", "to": to})["opened"]
+        told = machine(sender).sockets({"do": "connect", "to": to})["opened"]
         opened |= dict(zip(those, told, strict=True))
     return opened
 

@@ -122,7 +122,7 @@ def shape_trial() -> Finding:
 @functools.cache
 def reset_trial() -> Finding:
     """Return whether the kernel resets a connection when it is asked to."""
-    program = f"{sys.executable} -I -S {sockets.__file__} '{sockets.TRIAL}'"
+    program = f"{sys.executable} -I -S {sockets.__file__}"
     return _try(
         "reset of connections (CONFIG_INET_DIAG_DESTROY)",
         ["sh", "-ec", f"ip link set lo up; {program}"],

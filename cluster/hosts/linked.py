@@ -208,12 +208,7 @@ class LinkedHosts(ABC):
         Raises:
             ClusterError: A kernel refuses it.
         """
-        return connections.reset(
-            wanted,
-            machine=self.machine,
-            address=self.address,
-            prefix=lambda node: self.nft(node)[:-1],
-        )
+        return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
         """Drop all packets of connections, both ways, where they were opened to."""

@@ -76,27 +76,23 @@ class Machine:
         self._ledger.started(what, node, process)
         return process
 
-    def run(
-        self, argv: Sequence[str], *, stdin: str = "", ours: str = "", prefix: Sequence[str] = ()
-    ) -> str:
+    def run(self, argv: Sequence[str], *, stdin: str = "") -> str:
         """Run a short command on the machine and return its output.
-
-        Args:
-            argv: The command.
-            stdin: What it reads.
-            ours: The file of a program of ours, which lies beside the agent: `argv` is its own.
-            prefix: What that is started through: sudo, maybe.
 
         Raises:
             ClusterError: It failed; the message has what it wrote.
         """
-        request = {"do": "run", "argv": [*argv], "input": stdin, "timeout_s": RUN_TIMEOUT_S}
-        answer = self._ask({**request, "ours": ours, "prefix": [*prefix]})
+        request = {"do": "run", "argv": list(argv), "input": stdin, "timeout_s": RUN_TIMEOUT_S}
+        answer = self._ask(request)
         if answer["code"]:
             errors = answer["errors"].strip() or f"exit code {answer['code']}"
-            raise ClusterError(f"{ours or ' '.join(argv)} failed on {self.node}: {errors}")
+            raise ClusterError(f"{' '.join(argv)} failed on {self.node}: {errors}")
         output: str = answer["output"]
         return output
+
+    def sockets(self, order: Message) -> Message:
+        """Have `sockets.py` do something on the machine; return what it says."""
+        return self._ask({"do": "sockets", "order": order})
 
     def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
         """Send datagrams: (address, port, nonce) each."""

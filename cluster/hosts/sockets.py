@@ -1,9 +1,8 @@
-"""What a machine's kernel knows of its TCP connections, and a way to reset one: a program.
+"""What a machine's kernel knows of its TCP connections, and a way to reset one: deeds of the agent.
 
-    python sockets.py '{"do": "list"}'
-
-It answers with one line of JSON. Like the agent, beside which it lies, it needs the standard
-library only, and nothing of ours.
+It lies beside the agent, which runs it by its path; like that it needs the standard library only,
+and nothing of ours. As a program it tries whether the kernel can reset connections: if not, it says
+why, and ends with exit code 1.
 
 A reset is the kernel's own (SOCK_DESTROY, man 7 sock_diag, if it was built with
 CONFIG_INET_DIAG_DESTROY): as by an ABORT call (RFC 9293, section 3.10.5) the socket is gone, and
@@ -11,7 +10,6 @@ the other end gets an RST, at which it is gone there, too. It takes CAP_NET_ADMI
 """
 
 import errno
-import json
 import os
 import socket
 import struct
@@ -24,7 +22,6 @@ from typing import Any
 Order = dict[str, Any]
 """A JSON object: `do`, and what is needed for it."""
 
-TRIAL = '{"do": "try"}'
 ESTABLISHED, LISTENS = "01", "0A"
 """States in `/proc/net/tcp` (man 5 proc)."""
 MAPPED = bytes(10) + b"\xff\xff"
@@ -155,7 +152,7 @@ def _opens(address: str, port: int) -> bool:
     return False
 
 
-def trial(_order: Order) -> Order:
+def trial() -> None:
     """Reset a connection of our own; raises `OSError` if the other end hears nothing of it."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         at = server.getsockname()
@@ -170,14 +167,13 @@ def trial(_order: Order) -> Order:
                 with suppress(ConnectionResetError):
                     other.recv(1)
                     raise OSError("the other end of a socket that was destroyed got no reset")
-    return {}
 
+
+DEEDS = {"list": listed, "reset": reset, "connect": connect}
+"""By what the agent is asked for."""
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    deeds = {"list": listed, "reset": reset, "connect": connect, "try": trial}
     try:
-        answer = deeds[told["do"]](told)
+        trial()
     except OSError as failed:
         sys.exit(f"{failed.strerror or failed}")
-    sys.stdout.write(json.dumps(answer) + "\n")

@@ -87,7 +87,7 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
 def why_not_reset(hosts: Sequence[SshHost]) -> str:
     """Return why connections between hosts cannot be reset, found out as above."""
     program = Path(sockets.__file__).read_text(encoding="utf-8")
-    order = {"program": program, "flag": sockets.TRIAL, "addresses": ()}
+    order = {"program": program, "flag": "", "addresses": ()}
     return _why_not_anywhere(hosts, "connections cannot be reset", lambda _: order)
 
 
