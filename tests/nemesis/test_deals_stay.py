@@ -26,12 +26,17 @@ OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
-BEFORE_STALLS = tuple(family for family in GENTLE if not family.startswith("stall"))
+BEFORE_CONNECTIONS = tuple(family for family in GENTLE if "connections" not in family)
+"""What a plan has that was stored before single connections could be broken."""
+BEFORE_STALLS = tuple(family for family in BEFORE_CONNECTIONS if not family.startswith("stall"))
 """What a plan has that was stored before links could stall; `all` deals otherwise since."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
     BEFORE_STALLS: "11aea2f3f4c20812",
-    GENTLE: "fc6cccff43915b96",
+    BEFORE_CONNECTIONS: "fc6cccff43915b96",
+    GENTLE: "5d546977c1b3d136",
+    ("connections",): "25a4513c92482574",
+    ("client-connections",): "54c90483a9036994",
     ("stall",): "977029c9ca6b18b3",
     ("stall-clients",): "c17f83ccd2194a79",
     ("partition",): "8b0cc2c46cd37bea",
@@ -58,7 +63,7 @@ DEALT_FIRST = {
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
     # Stalls take 12 s to be confirmed and healed, so that fewer fit.
-    (ALL, 17): "0fb4755f1497afbc",
+    (ALL, 17): "9ec60a76106e4b68",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 
