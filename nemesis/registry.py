@@ -220,12 +220,12 @@ def _client_stall(make: FaultMaker) -> Kind:
     return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=CLIENTS_ASK)
 
 
-def _connections(make: FaultMaker, *needs: Ability, of_clients: bool = False) -> Kind:
+def _connections(make: FaultMaker, need: Ability, *, of_clients: bool = False) -> Kind:
     return Kind(
         family="client-connections" if of_clients else "connections",
         make=make,
         settle_s=2,
-        needs=frozenset({Ability.CONNECTIONS, *needs}),
+        needs=frozenset({Ability.CONNECTIONS, need}),
         aims=CLIENTS_ASK if of_clients else (),
         aspect=Aspect.LINKS,
         least_nodes=1 if of_clients else 2,
@@ -444,11 +444,10 @@ KINDS: dict[str, Kind] = {
         family="keeper-links",
         aspect=Aspect.LINKS,
     ),
-    # Not every kernel resets connections; each family's first kind takes less.
+    "connection-reset": _connections(connection_reset, Ability.APART),
     "connection-half-open": _connections(connection_half_open, Ability.APART),
-    "connection-reset": _connections(connection_reset, Ability.APART, Ability.RESET),
+    "client-reset": _connections(client_reset, Ability.CUT_CLIENTS, of_clients=True),
     "client-half-open": _connections(client_half_open, Ability.CUT_CLIENTS, of_clients=True),
-    "client-reset": _connections(client_reset, Ability.CUT_CLIENTS, Ability.RESET, of_clients=True),
 }
 
 

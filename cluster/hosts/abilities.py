@@ -45,22 +45,21 @@ def built_for(hosts: str) -> frozenset[Ability]:
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
             Ability.SHAPE: NO_LINKS, Ability.SHAPE_CLIENTS: NO_LINKS, Ability.DISK: NOT_BUILT,
-            Ability.CONNECTIONS: NO_LINKS, Ability.RESET: NO_LINKS,
-            Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.CONNECTIONS: NO_LINKS, Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
     no_shape = _why_not(shape_trial())
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: no_shape,
-            Ability.CONNECTIONS: "", Ability.RESET: _why_not(reset_trial()),
+            Ability.CONNECTIONS: _why_not(reset_trial()),
             Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: _why_not(shape_trial()), Ability.SHAPE_CLIENTS: NOT_BUILT,
-            Ability.CONNECTIONS: "", Ability.RESET: _why_not(reset_trial()),
+            Ability.CONNECTIONS: _why_not(reset_trial()),
             Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
@@ -73,7 +72,7 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
     no_shape, no_reset = why_not_shape(hosts), why_not_reset(hosts)
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: NOT_BUILT, Ability.DISK: NOT_BUILT,
-            Ability.CONNECTIONS: "", Ability.RESET: no_reset,
+            Ability.CONNECTIONS: no_reset,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 

@@ -210,10 +210,7 @@ class Ends:
 
 @runtime_checkable
 class HasConnections(Protocol):
-    """Hosts that know the single TCP connections over their links, and can break them.
-
-    A reset takes `Ability.RESET`, all else `Ability.CONNECTIONS`.
-    """
+    """Hosts that know the single TCP connections over their links, and can break them."""
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
         """Return the connections over links, in either direction, that an end has established."""

@@ -3,10 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import HostKind
 from cluster.hosts.linked import LinkedHosts
-from cluster.protocol import Ability, Command, Connection, Ends, HasConnections, HasFiles
+from cluster.protocol import (
+    Ability,
+    ClusterError,
+    Command,
+    Connection,
+    Ends,
+    HasConnections,
+    HasFiles,
+)
 from results.record.clock import wait_until
 
 if TYPE_CHECKING:
@@ -88,8 +98,7 @@ def test_single_connections_are_reset_and_blocked_and_no_others(
 ) -> None:
     with room.hosts(tmp_path) as hosts:
         if room.kind == HostKind.PROCESS:
-            claims = able(abilities_of(room.where))
-            assert claims.isdisjoint({Ability.CONNECTIONS, Ability.RESET})
+            assert Ability.CONNECTIONS not in able(abilities_of(room.where))
             assert not isinstance(hosts, HasConnections)
             return
         assert isinstance(hosts, LinkedHosts)
@@ -103,7 +112,10 @@ def test_single_connections_are_reset_and_blocked_and_no_others(
             ("n3", "n2"): False,
         }
         first, other = sorted(before, key=lambda each: each.client)
-        if not abilities_of(room.where)[Ability.RESET]:
+        if abilities_of(room.where)[Ability.CONNECTIONS]:
+            with pytest.raises(ClusterError, match="the kernel of n1 resets no one"):
+                hosts.reset([first])
+        else:
             first = _reset(hosts, first, other, before)
         _blocked(hosts, first, other)
 

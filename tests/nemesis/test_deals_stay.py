@@ -34,9 +34,9 @@ DEALT = {
     (): "6d34b2d3ab4f54d2",
     BEFORE_STALLS: "11aea2f3f4c20812",
     BEFORE_CONNECTIONS: "fc6cccff43915b96",
-    GENTLE: "5d546977c1b3d136",
-    ("connections",): "25a4513c92482574",
-    ("client-connections",): "54c90483a9036994",
+    GENTLE: "9e5518f8be15d722",
+    ("connections",): "50aa1c92f829d380",
+    ("client-connections",): "ba7531e27b45e9b5",
     ("stall",): "977029c9ca6b18b3",
     ("stall-clients",): "c17f83ccd2194a79",
     ("partition",): "8b0cc2c46cd37bea",
@@ -63,7 +63,7 @@ DEALT_FIRST = {
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
     # Stalls take 12 s to be confirmed and healed, so that fewer fit.
-    (ALL, 17): "9ec60a76106e4b68",
+    (ALL, 17): "3563648848acb723",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 CLAIMS = {
     PROCESS: OF_SYSTEMS | {Ability.CLOCK},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
-    DOCKER: OF_SYSTEMS
-    | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS, Ability.RESET},
-    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS, Ability.RESET},
+    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS},
+    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
 OF_NO_HOSTS = frozenset({

@@ -1,8 +1,6 @@
 """The fault `client-half-open`: connections of clients with the targets, and of nobody else."""
 
-from cluster.protocol import Ability
 from nemesis.client_half_open import client_half_open
-from nemesis.registry import KINDS, kinds_of, needs_of
 from tests.nemesis.fake_connections import SOON, FakeConnections, aimed, site_of
 from tests.nemesis.proofs import half_open_proof
 from tests.nemesis.simulated_room import silent_around
@@ -21,10 +19,3 @@ def test_clients_hear_nothing_more_and_brokers_hear_each_other() -> None:
     assert effect.opened == ("clients > n2",)
     fault.heal()
     assert fault.confirm_healed(SOON) is not None
-
-
-def test_where_no_kernel_resets_it_is_all_that_its_family_has() -> None:
-    name = "client-half-open"
-    family = KINDS[name].family
-    assert kinds_of(family, frozenset(Ability) - {Ability.RESET}) == (name,)
-    assert needs_of(family) == KINDS[name].needs

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.hosts.abilities import abilities_of, able
 from cluster.protocol import Ability
 from nemesis import resets
 from nemesis.client_reset import client_reset
@@ -30,6 +31,8 @@ def test_clients_lose_their_connections_and_brokers_none(monkeypatch: pytest.Mon
     assert all(each.client == "clients" and each.server in {"n2", "n3"} for each in gone)
 
 
-def test_it_takes_hosts_that_reset_and_whose_clients_machine_is_known() -> None:
+def test_it_is_offered_where_the_machine_of_clients_is_known() -> None:
     needs = KINDS["client-reset"].needs
-    assert needs == {Ability.RESET, Ability.CONNECTIONS, Ability.CUT_CLIENTS}
+    assert needs == {Ability.CONNECTIONS, Ability.CUT_CLIENTS}
+    assert needs <= able(abilities_of("simulated"))
+    assert not needs <= able(abilities_of("ssh:"))

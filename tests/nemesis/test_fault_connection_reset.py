@@ -103,10 +103,8 @@ def test_hosts_that_tell_no_connections_say_so() -> None:
     object.__setattr__(site, "hosts", FakeHostsWithoutCuts())
     with pytest.raises(ClusterError, match="do not tell single connections"):
         connection_reset(aimed(), site)
-    assert not KINDS["connection-reset"].needs <= {
-        each for each, why in abilities_of("process").items() if not why
-    }
-    assert "use --hosts namespace" in abilities_of("process")[Ability.RESET]
+    assert Ability.CONNECTIONS in KINDS["connection-reset"].needs
+    assert "use --hosts namespace" in abilities_of("process")[Ability.CONNECTIONS]
 
 
 def test_one_that_never_began_is_healed_at_once() -> None:
