@@ -244,7 +244,7 @@ def in_words(between: str) -> InWords:
     return InWords(
         does=f"all packets of some connections between {between} are dropped, and neither end is"
         " told; new connections pass",
-        injected="an nft chain for each way, of these addresses and ports, at the server of each",
+        injected="an nft chain of their addresses and ports at both ends",
         proven="both ends have the socket of before; nft dropped its packets; what was sent again"
         " is not acknowledged; a new connection beside it gets through",
         undone="removal of its chains; no firewall lists them, and new connections get through",

@@ -3,16 +3,15 @@
 Each cut is a chain of its own in the receiver's namespace, so that one can be undone without
 another. Cuts only count and mark; one further chain drops what is marked. If cuts dropped by
 themselves, the second of two cuts over one link would never see a packet, and so could not prove
-itself. A block is of single connections, at the machine that one of them was opened to: two chains,
-for what comes and what goes, which drop and count.
+itself. A block is of single connections, and drops by itself where a packet comes: a sender whose
+own rules dropped it would be told so (EPERM), and not take it for lost.
 """
 
 import json
 import re
 import zlib
-from collections.abc import Collection, Mapping
-
-from cluster.protocol import Connection
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 TABLE = "logquake"
 MARK = "0x4c51"
@@ -63,28 +62,51 @@ def _chain_of(cut_id: str, rules: str, *, table: str, hook: str) -> str:
     return f"table ip {table} {{\nchain {chain(cut_id)} {{\n{head}\n{rules}}}\n}}\n"
 
 
-def block_rules(block_id: str, connections: Mapping[Connection, str], *, table: str = TABLE) -> str:
-    """Return the nft script of one block at the machine that connections were opened to.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Where one machine drops the packets of one connection, one way.
 
-    What an earlier script of this block dropped and counted there is dropped no more.
+    Attributes:
+        connection: Which; its counter is named so.
+        port: Of this machine's end.
+        address, other_port: Of the other end, as this machine sees it.
+        hook: `INPUT`: what comes from there; `OUTPUT`: what goes there.
+    """
+
+    connection: str
+    port: int
+    address: str
+    other_port: int
+    hook: str = INPUT
+
+    @property
+    def rule(self) -> str:
+        """The rule in nft's words."""
+        came = self.hook == INPUT
+        end, source, target = (
+            ("saddr", self.other_port, self.port) if came else ("daddr", self.port, self.other_port)
+        )
+        ports = f"tcp sport {source} tcp dport {target}"
+        return f'ip {end} {self.address} {ports} counter drop comment "{self.connection}"\n'
+
+
+def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -> str:
+    """Return the nft script of one block at one machine, in place of what it dropped there before.
 
     Args:
         block_id: The block.
-        connections: The address of whoever opened each, as that machine sees it.
+        drops: What is dropped there.
         table: The run's table there.
     """
-    came = "".join(
-        f"ip saddr {address} tcp sport {each.client_port} tcp dport {each.server_port}"
-        f' counter drop comment "{each}"\n'
-        for each, address in connections.items()
-    )
-    went = "".join(
-        f"ip daddr {address} tcp sport {each.server_port} tcp dport {each.client_port}"
-        f' counter drop comment "{each}"\n'
-        for each, address in connections.items()
-    )
-    ways = zip(block_chains(block_id), (INPUT, OUTPUT), (came, went), strict=True)
-    made = [_chain_of(way, rules, table=table, hook=hook) for way, hook, rules in ways]
+    made = [
+        _chain_of(
+            way,
+            "".join(each.rule for each in drops if each.hook == hook),
+            table=table,
+            hook=hook,
+        )
+        for way, hook in _ways(block_id)
+    ]
     return f"{unblock_rules(block_id, table=table)}{''.join(made)}"
 
 
@@ -95,8 +117,11 @@ def block_chains(block_id: str) -> tuple[str, str]:
 
 def unblock_rules(block_id: str, *, table: str = TABLE) -> str:
     """Return the nft script that undoes one block at one machine, made there or not."""
-    ways = zip(block_chains(block_id), (INPUT, OUTPUT), strict=True)
-    return "".join(join_rules(way, table=table, hook=hook) for way, hook in ways)
+    return "".join(join_rules(way, table=table, hook=hook) for way, hook in _ways(block_id))
+
+
+def _ways(block_id: str) -> Iterator[tuple[str, str]]:
+    return zip(block_chains(block_id), (INPUT, OUTPUT), strict=True)
 
 
 def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:

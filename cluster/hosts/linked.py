@@ -8,10 +8,13 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from cluster.hosts import connections
 from cluster.hosts.cuts import (
+    OUTPUT,
     TABLE,
+    Drop,
     block_chains,
     block_rules,
     chain,
@@ -47,7 +50,10 @@ class LinkedHosts(ABC):
     Attributes:
         machines: By node; a kind fills it in `up`, and empties it in `down`.
         table: The nft table of this run on each machine.
+        clients_are_ours: Whether the machine of the clients has that table, too.
     """
+
+    clients_are_ours = True
 
     def __init__(self) -> None:
         self.machines: dict[str, Machine] = {}
@@ -55,8 +61,8 @@ class LinkedHosts(ABC):
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
-        self._blocks: dict[str, dict[str, list[Connection]]] = {}
-        """Of each block whose packets which node drops."""
+        self._blocks: dict[str, dict[str, dict[str, Connection]]] = {}
+        """Of each block the connections of which a node drops something, by their names."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -211,31 +217,53 @@ class LinkedHosts(ABC):
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections, both ways, where they were opened to."""
-        servers, new = self._blocks.setdefault(block_id, {}), connections.by_server(wanted)
-        for server in servers.keys() - new.keys():
-            self.run_nft(server, unblock_rules(block_id, table=self.table))
-            del servers[server]
-        for server, those in new.items():
-            servers[server] = those
-            addresses = {each: self.address(each.client) for each in those}
-            self.run_nft(server, block_rules(block_id, addresses, table=self.table))
+        """Drop all packets of connections, at both ends."""
+        book, drops = self._blocks.setdefault(block_id, {}), self._drops(wanted)
+        for node in book.keys() - drops.keys():
+            self.run_nft(node, unblock_rules(block_id, table=self.table))
+            del book[node]
+        for node, those in drops.items():
+            book[node] = {str(each): each for each in wanted}
+            self.run_nft(node, block_rules(block_id, those, table=self.table))
+
+    def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
+        """Return what each node has to drop: what comes from the other end, as far as it may."""
+        drops: dict[str, list[Drop]] = defaultdict(list)
+        for each in sorted(wanted):
+            name, server, client = str(each), self.address(each.server), self.address(each.client)
+            at_server = Drop(
+                connection=name,
+                port=each.server_port,
+                address=client,
+                other_port=each.client_port,
+            )
+            drops[each.server].append(at_server)
+            if each.client == CLIENTS and not self.clients_are_ours:
+                drops[each.server].append(replace(at_server, hook=OUTPUT))
+                continue
+            at_client = Drop(
+                connection=name,
+                port=each.client_port,
+                address=server,
+                other_port=each.server_port,
+            )
+            drops[each.client].append(at_client)
+        return drops
 
     def unblock(self, block_id: str) -> None:
         """Undo one block, and no other. Idempotent; who could not be reached is asked again."""
-        servers = self._blocks.get(block_id, {})
-        for server in [*servers]:
-            self.run_nft(server, unblock_rules(block_id, table=self.table))
-            del servers[server]
+        book = self._blocks.get(block_id, {})
+        for node in [*book]:
+            self.run_nft(node, unblock_rules(block_id, table=self.table))
+            del book[node]
         self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
         """Return how many packets of each connection a block has dropped so far."""
         counts: Counter[Connection] = Counter()
         ours = {chain(way) for way in block_chains(block_id)}
-        for server, those in self._blocks.get(block_id, {}).items():
-            named = {str(each): each for each in those}
-            for name, packets in dropped_packets(self._rules(server), ours):
+        for node, named in self._blocks.get(block_id, {}).items():
+            for name, packets in dropped_packets(self._rules(node), ours):
                 counts[named[name]] += packets
         return counts
 
@@ -244,9 +272,10 @@ class LinkedHosts(ABC):
         return list(self._blocks)
 
     def is_blocked(self, block_id: str) -> bool:
-        """Tell whether the firewall of any node still has rules of a block."""
+        """Tell whether any firewall of ours still has rules of a block."""
         ours = {chain(way) for way in block_chains(block_id)}
-        return any(ours & chains(self._rules(node)) for node in self.machines if node != CLIENTS)
+        nodes = [node for node in self.machines if node != CLIENTS or self.clients_are_ours]
+        return any(ours & chains(self._rules(node)) for node in nodes)
 
     def _rules(self, node: str) -> str:
         return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])

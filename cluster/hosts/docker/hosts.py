@@ -68,6 +68,7 @@ class DockerHosts(LinkedHosts):
     """
 
     kind = "docker"
+    clients_are_ours = False
 
     def __init__(
         self, nodes: Sequence[str], processes_file: Path, *, image: str, own_software: bool = False
