@@ -29,7 +29,7 @@ from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
 from nemesis.network import Network
 from nemesis.protocol import Aim, Fault, Patience, Site
-from nemesis.registry import KINDS
+from nemesis.registry import CLIENTS_ASK, KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
 from nemesis.targets import KEEPER, SERVERS
@@ -115,6 +115,7 @@ class Room:
         self.paths.live.mkdir(parents=True)
         self._outside = (ZOOKEEPER_MACHINE,) if with_zookeeper else ()
         self._machines, self._sent = machines, 0
+        self._asks = threading.Thread()
         self._undo = ExitStack()
         disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
         hosts = make_hosts(
@@ -298,7 +299,7 @@ class Room:
         """Return whom a kind hits, and where."""
         if kind in OF_LINKS:
             return (NODE,), None
-        if SERVERS in KINDS[kind].only:
+        if SERVERS in KINDS[kind].only or KINDS[kind].aims == CLIENTS_ASK:
             return NODES, None
         if KEEPER in KINDS[kind].only:
             return (ZOOKEEPER_MACHINE,), None
@@ -376,7 +377,9 @@ class Room:
         )
 
     def _look_at_connections(self) -> Seen:
-        self.cluster.view()  # So that clients send something, too.
+        if not self._asks.is_alive():  # So that clients send something, too; it may wait long.
+            self._asks = threading.Thread(target=self.cluster.view, daemon=True)
+            self._asks.start()
         networks: dict[str, int | None] = {node: self._network(node) for node in NODES}
         addresses = {node: self.hosts.address(node) for node in NODES}
         return seen_connections({**networks, CLIENTS: None}, addresses)

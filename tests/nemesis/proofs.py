@@ -27,7 +27,7 @@ busy machines are slow, and not so slow."""
 LEAST_FLOWS = 3
 """Of 20, fewer that stall, or do not, come less than once in a thousand times."""
 LEAST_AGAIN = 2
-"""On a good link nothing is sent so often again."""
+"""On a good link nothing is sent so often again; clients give up earlier."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -202,12 +202,13 @@ def half_open_proof(whose: str) -> Proof:
     Clients give it up soon, and then nobody has it any more; servers do not.
     """
     lasts = whose != "clients"
+    least = LEAST_AGAIN if lasts else 1
 
     def silent(look: Seen) -> set[str]:
         return {
             name
             for name, each in look[whose].items()
-            if each["ends"] == 2 and each["queue"] and each["again"] >= LEAST_AGAIN
+            if each["ends"] == 2 and each["queue"] and each["again"] >= least
         }
 
     return Proof(
