@@ -17,7 +17,8 @@ bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) 
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
 explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
 another fault had gone on for so long that Kafka gives up: it found no controller. If it left last
-words, they must be those of giving up. A stall must have been confirmed, of links to its controllers.
+words, they must be those of giving up. A stall must have been confirmed, of links to its
+controllers.
 """
 
 import re

@@ -383,6 +383,40 @@ def test_what_a_cut_keeps_is_counted_once_however_often_a_stall_ends() -> None:
     assert network.dropped[2, 1] == len(held.held_there) > 1000
 
 
+def test_a_blocked_connection_holds_both_ways_and_others_pass() -> None:
+    simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    network = simulation.network
+    (connection,) = network.connections()
+    assert (connection.ahead, connection.at_client, connection.at_server) == ((2, 1), True, True)
+    network.block(connection)
+    seen, answered = len(echo.seen), len(asking.answers)
+    simulation.run(1)
+    assert len(echo.seen) - seen <= 1
+    assert len(asking.answers) - answered <= 1
+    assert connection.swallowed >= 99
+    came: list[int] = []
+    network.probe((2, 1), lambda: came.append(1))
+    simulation.run(0.1)
+    assert came, "the link is open"
+    assert network.connections() == [connection], "neither end was told"
+    network.unblock(connection)
+    simulation.run(4)
+    numbers = [number for _, number, _ in asking.answers]
+    assert numbers == list(range(1, len(numbers) + 1)), "TCP sent them again, in order"
+    network.block(connection)
+    assert two.process is not None
+    network.break_off(connection)
+    simulation.run(1)
+    assert connection.at_client, "its end does not get through either"
+    network.unblock(connection)
+    simulation.run(4)
+    assert connection not in network.connections()
+    assert network.connections(), "another one is in its place"
+
+
 def test_a_connection_that_is_opened_needs_both_ways() -> None:
     simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
     two.kill()
