@@ -257,7 +257,9 @@ def replaced_around(node: int, *, clients: bool = False) -> Shows:
     """Tell whether connections of a node were gone, and others came in their place."""
 
     def shows(story: Story) -> bool:
-        pairs = [_of_node(look, node, clients=clients) for look in story.looks]
+        # One look alone shows no change; connections of before may end by themselves later.
+        looks = [story.before, *story.looks] if len(story.looks) > 1 else story.looks
+        pairs = [_of_node(look, node, clients=clients) for look in looks]
         return any(
             one.keys() - other.keys() and {*one.values()} & {*_new(one, other)}
             for one, other in itertools.combinations(pairs, 2)
