@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts import sockets
+from cluster.hosts.agent import Message
 from cluster.hosts.connections import paired
 from cluster.hosts.cuts import OUTPUT, Drop, block_chains, block_rules, chain, unblock_rules
 from cluster.protocol import CLIENTS, Connection
@@ -45,7 +46,7 @@ def test_both_ends_are_put_together_and_whose_port_listens_is_the_server() -> No
     at_n2 = ["10.81.0.2", 40_000, "10.81.0.1", 9092, 8, 12, 3]
     of_client = ["10.81.0.1", 9092, "10.81.0.254", 40_001, 9, 0, 0]
     unknown = ["10.81.0.1", 5000, "10.81.0.2", 5001, 10, 0, 0]
-    tables = {
+    tables: dict[str, Message] = {
         "n1": {"listening": [9092], "established": [at_n1, of_client, unknown]},
         "n2": {"listening": [9092], "established": [at_n2]},
         CLIENTS: {"listening": [40_001], "established": []},
@@ -53,8 +54,9 @@ def test_both_ends_are_put_together_and_whose_port_listens_is_the_server() -> No
     between = paired(tables, ADDRESSES, {frozenset({"n1", "n2"})})
     assert list(between) == [TO_N1]
     assert between[TO_N1].is_whole
-    assert between[TO_N1].client is not None
-    assert between[TO_N1].client.again == 3
+    client = between[TO_N1].client
+    assert client is not None
+    assert (client.inode, client.unacknowledged, client.again) == (8, 12, 3)
     with_clients = paired(tables, ADDRESSES, {frozenset({"n1", CLIENTS})})
     ((found, ends),) = with_clients.items()
     assert str(found) == "clients:40001 > n1:9092"
