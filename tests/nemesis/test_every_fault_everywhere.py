@@ -45,6 +45,8 @@ OF_NO_HOSTS = frozenset({
 })  # fmt: skip
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night."""
+BY_DAY = (NAMESPACE, "connections")
+"""Of broken connections; `test_connections_of_hosts` breaks some on every kind of hosts by day."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -59,6 +61,8 @@ def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
     marks += [pytest.mark.night] if kind in OF_NO_HOSTS and room != PROCESS else []
+    late = Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
+    marks += [pytest.mark.night] if late else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 
