@@ -308,28 +308,28 @@ class SimulatedMachines:
         there, before = self._connections(), self._blocks.get(block_id, {})
         self._blocks[block_id] = {each: there[each] for each in wanted if each in there}
         for each in self._blocks[block_id].values():
-            self._simulation.network.block(each)
+            self._simulation.network.block(each, block_id)
         for named, each in before.items():
             if named not in self._blocks[block_id]:
-                self._simulation.network.unblock(each)
+                self._simulation.network.unblock(each, block_id)
 
     def unblock(self, block_id: str) -> None:
         """Undo one block, and no other. Idempotent."""
         for each in self._blocks.pop(block_id, {}).values():
-            self._simulation.network.unblock(each)
+            self._simulation.network.unblock(each, block_id)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return how many messages of each connection a block holds, or has held."""
-        blocks = self._blocks.get(block_id, {})
-        return {named: each.swallowed for named, each in blocks.items()}
+        """Return how many messages of each connection have come to wait for a block."""
+        block = self._blocks.get(block_id, {})
+        return {named: each.blocked.get(block_id, 0) for named, each in block.items()}
 
     def block_ids(self) -> list[str]:
         """Return the blocks in force, the oldest first."""
         return list(self._blocks)
 
     def is_blocked(self, block_id: str) -> bool:
-        """Tell whether a block still holds anything."""
-        return any(each.blocked for each in self._blocks.get(block_id, {}).values())
+        """Tell whether a block still holds any connection, as the network has it."""
+        return any(block_id in each.blocked for each in self._simulation.network.connections())
 
     def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
         """Tell of each link if datagrams pass both ways: a handshake takes no more."""
