@@ -1,8 +1,8 @@
 """Faults of single TCP connections: what those that reset them and those that block them share.
 
-Connections are drawn from those that both ends have established; over links that another fault cuts
-or stalls nothing would be proven, so that none is drawn there. New connections must get through all
-the while: that tells these faults from cuts.
+Connections are drawn from those that both ends have established. None is drawn that another fault
+blocks, nor over a link that another fault cuts or stalls: nothing would be proven there. New
+connections must get through all the while: that tells these faults from cuts.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,6 +15,7 @@ from cluster.protocol import (
     Ends,
     HasConnections,
     Link,
+    Opening,
 )
 from nemesis.brokers import broker_runs
 from nemesis.protocol import Aim, Site
@@ -44,22 +45,23 @@ class Connections:
             raise ClusterError(f"there is no link of {of} with connections to break")
         self.hosts: HasConnections = site.hosts
         self._site, self._links, self._of = site, tuple(links), of
-        self._ports: dict[Link, int] = {}
-        """By client and server, where the server listens, as far as any was seen."""
+        self._openings: set[Opening] = set()
+        """Of all that were seen."""
 
     def now(self) -> Mapping[Connection, Ends]:
         """Return those that an end has now."""
         found = self.hosts.connections(self._links)
-        self._ports.update({(each.client, each.server): each.server_port for each in found})
+        self._openings.update(each.opening for each in found)
         return found
 
     def whole(self) -> Mapping[Connection, Ends]:
-        """Return those that both ends have now, over links that nothing else keeps silent."""
+        """Return those that both ends have now, and that nothing else keeps silent."""
         silent = self._silent()
+        blocked = {each for block in self.hosts.block_ids() for each in self.hosts.blocked(block)}
         return {
             each: ends
             for each, ends in self.now().items()
-            if ends.is_whole and (each.client, each.server) not in silent
+            if ends.is_whole and each not in blocked and (each.client, each.server) not in silent
         }
 
     def some(self) -> Mapping[Connection, Ends]:
@@ -72,21 +74,18 @@ class Connections:
             return found
         raise ClusterError(f"no connection of {self._of} is established that could be broken")
 
-    def opened(self) -> Mapping[Link, bool]:
-        """Open a new connection between any two between whom there was one; tell if that works.
+    def opened(self) -> Mapping[Opening, bool]:
+        """Open a new connection beside each that there was, to the same port; return if it worked.
 
-        Not over links that something else keeps silent, nor to a broker that does not run.
+        Not over links that something else keeps silent, nor to a server that does not run.
         """
         silent = self._silent()
-        links = {
-            link: port
-            for link, port in self._ports.items()
-            if link not in silent and self._runs(link[1])
-        }
-        return self.hosts.connects(links) if links else {}
-
-    def _runs(self, node: str) -> bool:
-        return self._site.cluster.process(node) is None or broker_runs(self._site, node)
+        openings = [
+            (client, server, port)
+            for client, server, port in sorted(self._openings)
+            if (client, server) not in silent and broker_runs(self._site, server)
+        ]
+        return self.hosts.connects(openings) if openings else {}
 
     def _silent(self) -> Collection[Link]:
         silent = self._site.network.silent_links() if self._site.network else frozenset()
@@ -124,6 +123,10 @@ def named(connections: Collection[str]) -> str:
     return f"{first} and {more} more" if more > 0 else first
 
 
-def way(link: Link) -> str:
-    """Return a link in words."""
-    return f"{link[0]} > {link[1]}"
+def passed(opened: Mapping[Opening, bool]) -> tuple[str, ...]:
+    """Return in words which new connections got through, such as `n1 > n2:9092`."""
+    return tuple(
+        f"{client} > {server}:{port}"
+        for client, server, port in sorted(opened)
+        if opened[client, server, port]
+    )

@@ -1,8 +1,8 @@
 """Connections that let nothing through while both ends hold them: what half-open ones share.
 
 As where a NAT, a firewall or a dead switch has forgotten a connection: all its packets are dropped,
-RST and FIN too. Whoever closes it tells nobody: it is half-open then (RFC 9293, section 3.5.1), and
-the other end finds out by a time-out of its own. New connections pass.
+RST and FIN too. An end that closes it is not heard: the connection is half-open then (RFC 9293,
+section 3.5.1), and the other end finds out by a time-out of its own. New connections pass.
 
 It is proven by what the kernels say: packets of a connection were dropped, what an end sent is not
 acknowledged though it was sent again, and the other end has the same socket established still.
@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cluster.protocol import ClusterError, Connection, Ends
-from nemesis.connections import LOOK_S, Connections, drawn, named, way
+from nemesis.connections import LOOK_S, Connections, drawn, named, passed
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience
 from nemesis.undo import Unblock
@@ -55,7 +55,7 @@ class HalfOpenEffect:
         took_s: Until it was confirmed.
         drawn: All connections whose packets are dropped.
         dead: Those of which that was seen.
-        opened: Between whom a new connection got through meanwhile.
+        opened: Which new connections got through meanwhile, as `n1 > n2:9092`.
     """
 
     block_id: str
@@ -84,7 +84,7 @@ class PassAgainEffect:
         took_s: Until no firewall had a rule, and new connections got through.
         dropped: Packets of all of them, right before the heal.
         held: How many both ends still held then; others had been given up.
-        opened: Between whom a new connection got through.
+        opened: Which new connections got through.
     """
 
     took_s: float
@@ -95,7 +95,7 @@ class PassAgainEffect:
     @property
     def told(self) -> str:
         """What was measured."""
-        opened = ", ".join(self.opened) or "none had to"
+        opened = ", ".join(self.opened) or "none was tried"
         return (
             f"no firewall has a rule of it; it had dropped {self.dropped} packets, and both ends"
             f" held {self.held} of the connections to its end; new ones pass ({opened})"
@@ -178,7 +178,7 @@ class HalfOpen:
 
     def _block(self, more: list[Connection]) -> None:
         self._drawn += more
-        self._hosts.block(self._block_id, self._drawn)
+        self._hosts.block(self._block_id, more)
         self._grown_s = stopwatch_s()
 
     def _proven(self) -> HalfOpenEffect | None:
@@ -191,14 +191,13 @@ class HalfOpen:
             if self._is_same(each, now) and packets.get(each) and _waits(now[each])
         }
         opened = self._connections.opened() if dead else {}
-        beside = {(each.client, each.server) for each in dead}
-        if any(opened.get(link) for link in beside):
+        if any(opened.get(each.opening) for each in dead):
             return HalfOpenEffect(
                 block_id=self._block_id,
                 took_s=stopwatch_s() - self._started_s,
                 drawn=tuple(map(str, self._drawn)),
                 dead=tuple(dead.values()),
-                opened=tuple(way(link) for link in sorted(opened) if opened[link]),
+                opened=passed(opened),
             )
         left = sorted(self._before.keys() - {*self._drawn})
         if not dead and left and stopwatch_s() - self._grown_s > ANOTHER_S:
@@ -224,8 +223,10 @@ class HalfOpen:
         if self._hosts.is_blocked(self._block_id):
             return False
         opened = self._connections.opened()
-        self._opened = tuple(way(link) for link in sorted(opened))
-        return all(opened.values())
+        if not all(opened.values()):
+            return False
+        self._opened = passed(opened)
+        return True
 
 
 def _inodes(ends: Ends) -> tuple[int | None, ...]:
@@ -242,9 +243,10 @@ def _waits(ends: Ends) -> bool:
 def in_words(between: str) -> InWords:
     """Return the words of such a fault, by the two between whom connections are."""
     return InWords(
-        does=f"all packets of some connections between {between} are dropped, and neither end is"
-        " told; new connections pass",
-        injected="an nft chain of their addresses and ports at both ends",
+        does=f"all packets of some connections between {between} are dropped, and neither end"
+        " learns of it; new connections pass",
+        injected="an nft chain of their addresses and ports at both ends drops what arrives there;"
+        " where nodes are containers, the server's drops both ways of connections with clients",
         proven="both ends have the socket of before; nft dropped its packets; what was sent again"
         " is not acknowledged; a new connection beside it gets through",
         undone="removal of its chains; no firewall lists them, and new connections get through",

@@ -3,7 +3,7 @@
 Both ends lose a connection at once (RFC 9293, sections 3.5.2 and 3.5.3), with all that was under
 way on it: a client does not know whether its last request was done, and asks again on a new one. As
 where a load balancer, a NAT or a restarted proxy resets what it does not know any more. Nothing
-stays in force: what was reset stays so, and who wants to opens another one.
+stays in force: what was reset stays so, and its client may open another one.
 
 It is proven by what the kernels say: the server's had the connection and ended it, afterwards
 neither end has it, and there is a new one between the same two.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cluster.protocol import Connection
 from nemesis.background import Background
-from nemesis.connections import LOOK_S, Connections, drawn, named, way
+from nemesis.connections import LOOK_S, Connections, drawn, named, passed
 from nemesis.in_words import InWords
 from nemesis.protocol import FAILURES, Aim, Patience
 from nemesis.undo import Undo
@@ -23,7 +23,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 EVERY_S = (0.3, 3.0)
-"""Between two strikes: some hit who has just connected again, some who was left alone."""
+"""Between two strikes: some hit connections that were just opened, some those that are in use."""
 GONE_S = 2.0
 """Within this, both ends of what was reset must be gone."""
 END_LIMIT_S = 10.0
@@ -63,8 +63,8 @@ class ConnectionsResetEffect:
         """What was measured."""
         gone = [each for strike in self.strikes for each in strike.gone]
         return (
-            f"{len(gone)} connections are gone at both ends ({named(gone)}); new ones came in their"
-            f" place ({named(self.renewed)})"
+            f"{len(gone)} connections are gone at both ends ({named(gone)}); between the same two"
+            f" a new one was there ({named(self.renewed)})"
         )
 
 
@@ -75,7 +75,7 @@ class ResetsOverEffect:
     Attributes:
         took_s: Until new connections got through.
         strikes: All that there were.
-        opened: Between whom a new connection got through.
+        opened: Which new connections got through, as `n1 > n2:9092`.
     """
 
     took_s: float
@@ -86,7 +86,7 @@ class ResetsOverEffect:
     def told(self) -> str:
         """What was measured."""
         gone = sum(len(strike.gone) for strike in self.strikes)
-        opened = f"new ones pass ({', '.join(self.opened) or 'none had to'})"
+        opened = f"new ones pass ({', '.join(self.opened) or 'none was tried'})"
         return f"{gone} connections were reset in {len(self.strikes)} strikes; {opened}"
 
 
@@ -124,16 +124,21 @@ class Resets:
         self._background.start(self._go_on, f"fault-{self._aim.fault_id}-resets")
 
     def confirm(self, patience: Patience) -> ConnectionsResetEffect | None:
-        """See that connections are gone at both ends, and others have taken their place."""
+        """See that connections are gone at both ends, and that there are new ones.
+
+        Raises:
+            ClusterError: There are not, and a strike has failed.
+        """
         try:
             renewed = wait_until(
                 self._renewed,
                 timeout_s=patience.limit_s,
-                what="a connection in place of one that was reset",
+                what="a new connection between two of whom one was reset",
                 interval_s=LOOK_S,
                 stop=patience.stop,
             )
         except WaitTimeoutError:
+            self._background.raise_failure()
             return None
         return ConnectionsResetEffect(
             took_s=stopwatch_s() - self._started_s,
@@ -147,11 +152,11 @@ class Resets:
             self._healed_s = stopwatch_s()
         self._over.set()
         with self._turn:
-            """Whoever is about to reset some has done so."""
+            pass  # A strike that is under way has reset what it drew.
         self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> ResetsOverEffect | None:
-        """See that new connections get through, and nobody resets any."""
+        """See that new connections get through, and that no strike is under way."""
         self._background.raise_bugs()
         try:
             wait_until(
@@ -170,12 +175,12 @@ class Resets:
         )
 
     def _go_on(self) -> None:
-        try:
-            while not self._is_over():
+        while not self._is_over():
+            try:
                 self._strike()
-                self._over.wait(self._rng.uniform(*EVERY_S))
-        except FAILURES as failed:
-            self._background.note(failed)
+            except FAILURES as failed:
+                self._background.note(failed)
+            self._over.wait(self._rng.uniform(*EVERY_S))
 
     def _is_over(self) -> bool:
         return self._over.is_set() or self._aim.is_late
@@ -206,19 +211,21 @@ class Resets:
         self._gone |= gone
 
     def _renewed(self) -> Sequence[Connection]:
-        self._background.raise_failure()
-        gone = {(each.client, each.server, each.server_port) for each in {*self._gone}}
+        self._background.raise_bugs()
+        gone = {each.opening for each in {*self._gone}}
         return [
             each
             for each, ends in (self._connections.now() if gone else {}).items()
             if ends.is_whole and each not in self._known
-            if (each.client, each.server, each.server_port) in gone
+            if each.opening in gone
         ]
 
     def _passes(self) -> bool:
         opened = self._connections.opened()
-        self._opened = tuple(way(link) for link in sorted(opened))
-        return not self._background.is_busy() and all(opened.values())
+        if self._background.is_busy() or not all(opened.values()):
+            return False
+        self._opened = passed(opened)
+        return True
 
 
 def in_words(between: str) -> InWords:

@@ -213,6 +213,8 @@ def _mend_links(site: Site, findings: _Findings) -> None:
         for block_id in blockers.block_ids():
             with _noting(findings, f"block {block_id} was removed"):
                 blockers.unblock(block_id)
+                if blockers.is_blocked(block_id):
+                    raise ClusterError(f"block {block_id} is still in force after its removal")
     try:
         wait_until(work, timeout_s=LINKS_LIMIT_S + stay_s, what="every link between nodes to work")
     except (*FAILURES, WaitTimeoutError) as failed:

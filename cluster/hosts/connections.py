@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cluster.hosts.agent import Message
 from cluster.hosts.machine import Machine
-from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Socket
+from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Opening, Socket
 
 
 def connections(
@@ -34,7 +34,7 @@ def paired(
 ) -> Mapping[Connection, Ends]:
     """Return the connections between pairs of nodes, from what `sockets.listed` says on each.
 
-    Whoever's port listens is the server; clients never are.
+    The server is the end whose port listens; clients never are.
     """
     names = {address: node for node, address in addresses.items()}
     listening = {
@@ -49,11 +49,11 @@ def paired(
                 continue
             socket = Socket(inode=inode, unacknowledged=waits, again=again)
             if port in listening[node]:
-                told = Connection(client=peer, client_port=at, server=node, server_port=port)
-                found[told]["server"] = socket
+                each = Connection(client=peer, client_port=at, server=node, server_port=port)
+                found[each]["server"] = socket
             elif at in listening[peer]:
-                told = Connection(client=node, client_port=port, server=peer, server_port=at)
-                found[told]["client"] = socket
+                each = Connection(client=node, client_port=port, server=peer, server_port=at)
+                found[each]["client"] = socket
     return {
         each: Ends(client=ends.get("client"), server=ends.get("server"))
         for each, ends in sorted(found.items())
@@ -86,27 +86,27 @@ def reset(
         errors = machine(server).sockets(order)["errors"]
         for each, error in zip(those, errors, strict=True):
             if error not in {0, errno.ENOENT}:
-                raise ClusterError(f"the kernel of {server} resets no one: {os.strerror(error)}")
+                raise ClusterError(f"the kernel of {server} resets nothing: {os.strerror(error)}")
             if not error:
                 ended.add(each)
     return frozenset(ended)
 
 
 def connects(
-    links: Mapping[Link, int],
+    openings: Collection[Opening],
     *,
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
-) -> Mapping[Link, bool]:
-    """Open a new connection over each link to a port of its receiver; tell if that works."""
-    by_sender: dict[str, list[Link]] = defaultdict(list)
-    for link in links:
-        by_sender[link[0]].append(link)
-    opened: dict[Link, bool] = {}
-    for sender, those in by_sender.items():
-        to = [[address(link[1]), links[link]] for link in those]
-        told = machine(sender).sockets({"do": "connect", "to": to})["opened"]
-        opened |= dict(zip(those, told, strict=True))
+) -> Mapping[Opening, bool]:
+    """Open new connections, and close them at once; return of each if that worked."""
+    by_client: dict[str, list[Opening]] = defaultdict(list)
+    for opening in openings:
+        by_client[opening[0]].append(opening)
+    opened: dict[Opening, bool] = {}
+    for client, those in by_client.items():
+        to = [[address(server), port] for _, server, port in those]
+        worked = machine(client).sockets({"do": "connect", "to": to})["opened"]
+        opened |= dict(zip(those, worked, strict=True))
     return opened
 
 

@@ -91,7 +91,7 @@ class Drop:
 
 
 def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -> str:
-    """Return the nft script of one block at one machine, in place of what it dropped there before.
+    """Return the nft script of one block at one machine, beside what it drops there already.
 
     Args:
         block_id: The block.
@@ -107,7 +107,7 @@ def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -
         )
         for way, hook in _ways(block_id)
     ]
-    return f"{unblock_rules(block_id, table=table)}{''.join(made)}"
+    return "".join(made)
 
 
 def block_chains(block_id: str) -> tuple[str, str]:
@@ -135,18 +135,18 @@ def chain(cut_id: str) -> str:
     return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
 
 
-def dropped_packets(listing: str, within: Collection[str] = ()) -> list[tuple[str, int]]:
+def dropped_packets(listing: str, within: Collection[str]) -> list[tuple[str, int]]:
     """Return (comment, packets) of each rule that counts in a listing by `nft -j`.
 
     Args:
         listing: Of a chain or a table.
-        within: The chains that are meant; none: all.
+        within: The names of the chains that are meant.
     """
     rules = [item["rule"] for item in json.loads(listing)["nftables"] if "rule" in item]
     return [
         (rule["comment"], part["counter"]["packets"])
         for rule in rules
-        if not within or rule["chain"] in within
+        if rule["chain"] in within
         for part in rule["expr"]
         if "counter" in part
     ]

@@ -35,6 +35,7 @@ from cluster.protocol import (
     Ends,
     Link,
     Measured,
+    Opening,
     ProcessId,
     Quality,
     ShapeEnd,
@@ -61,8 +62,8 @@ class LinkedHosts(ABC):
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
-        self._blocks: dict[str, dict[str, dict[str, Connection]]] = {}
-        """Of each block the connections of which a node drops something, by their names."""
+        self._blocks: dict[str, dict[str, Connection]] = {}
+        """Of each block its connections, by their names."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -95,6 +96,17 @@ class LinkedHosts(ABC):
         """Run a script of nft commands on a node: all of it takes effect, or nothing."""
         self.machine(node).run([*self.nft(node), "-f", "-"], stdin=script)
 
+    def _run_nft_on_each(self, nodes: Iterable[str], script: str) -> None:
+        """Run a script on each node, also if it fails on another; raise the first failure then."""
+        failures: list[ClusterError] = []
+        for node in sorted(nodes):
+            try:
+                self.run_nft(node, script)
+            except ClusterError as failed:
+                failures.append(failed)
+        if failures:
+            raise failures[0]
+
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop what travels over the links, by a chain in each receiver's namespace."""
         directed = frozenset(links)
@@ -106,15 +118,9 @@ class LinkedHosts(ABC):
 
     def join(self, cut_id: str) -> None:
         """Undo one cut, and no other. Idempotent; who could not be reached is asked again."""
-        failures: list[ClusterError] = []
-        for receiver in sorted(_sources_by_receiver(self._cuts.get(cut_id, frozenset()))):
-            try:
-                # Made once more before it is deleted: a cut that failed half-way is undone too.
-                self.run_nft(receiver, join_rules(cut_id, table=self.table))
-            except ClusterError as failed:
-                failures.append(failed)
-        if failures:
-            raise failures[0]
+        receivers = _sources_by_receiver(self._cuts.get(cut_id, frozenset()))
+        # Made once more before it is deleted: a cut that failed half-way is undone too.
+        self._run_nft_on_each(receivers, join_rules(cut_id, table=self.table))
         self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
@@ -123,7 +129,8 @@ class LinkedHosts(ABC):
         counts: dict[Link, int] = {}
         for receiver in sorted(_sources_by_receiver(links)):
             argv = [*self.nft(receiver), "-j", "list", "chain", "ip", self.table, chain(cut_id)]
-            for source, packets in dropped_packets(self.machine(receiver).run(argv)):
+            listing = self.machine(receiver).run(argv)
+            for source, packets in dropped_packets(listing, {chain(cut_id)}):
                 counts[source, receiver] = packets
         return counts
 
@@ -217,13 +224,9 @@ class LinkedHosts(ABC):
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections, at both ends."""
-        book, drops = self._blocks.setdefault(block_id, {}), self._drops(wanted)
-        for node in book.keys() - drops.keys():
-            self.run_nft(node, unblock_rules(block_id, table=self.table))
-            del book[node]
-        for node, those in drops.items():
-            book[node] = {str(each): each for each in wanted}
+        """Drop all packets of connections, at both ends; of those of before as well."""
+        self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
+        for node, those in self._drops(wanted).items():
             self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
@@ -251,21 +254,24 @@ class LinkedHosts(ABC):
         return drops
 
     def unblock(self, block_id: str) -> None:
-        """Undo one block, and no other. Idempotent; who could not be reached is asked again."""
-        book = self._blocks.get(block_id, {})
-        for node in [*book]:
-            self.run_nft(node, unblock_rules(block_id, table=self.table))
-            del book[node]
+        """Undo one block, and no other. Idempotent: a node on which it failed is asked again."""
+        nodes = self._drops(self._named(block_id).values())
+        self._run_nft_on_each(nodes, unblock_rules(block_id, table=self.table))
         self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
         """Return how many packets of each connection a block has dropped so far."""
+        named, ours = self._named(block_id), {chain(way) for way in block_chains(block_id)}
         counts: Counter[Connection] = Counter()
-        ours = {chain(way) for way in block_chains(block_id)}
-        for node, named in self._blocks.get(block_id, {}).items():
+        for node in self._drops(named.values()):
             for name, packets in dropped_packets(self._rules(node), ours):
-                counts[named[name]] += packets
+                if name in named:  # Another thread may have blocked one more.
+                    counts[named[name]] += packets
         return counts
+
+    def _named(self, block_id: str) -> Mapping[str, Connection]:
+        """Return the connections of a block by their names, as they are now."""
+        return dict(self._blocks.get(block_id, {}))
 
     def block_ids(self) -> list[str]:
         """Return the blocks in force, the oldest first."""
@@ -280,9 +286,9 @@ class LinkedHosts(ABC):
     def _rules(self, node: str) -> str:
         return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
 
-    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
-        """Open a new connection over each link to a port of its receiver; tell if that works."""
-        return connections.connects(links, machine=self.machine, address=self.address)
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Open new connections, and close them at once; return of each if that worked."""
+        return connections.connects(openings, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

@@ -156,7 +156,7 @@ def connect(order: Order) -> Order:
         errors: list[int] = []
         for number, (address, port) in enumerate(order["to"]):
             each = opened.enter_context(closing(socket.socket()))
-            each.setblocking(False)
+            each.settimeout(0)
             errors.append(each.connect_ex((address, port)))
             if errors[-1] == errno.EINPROGRESS:
                 waiting.register(each, selectors.EVENT_WRITE, (number, each))

@@ -160,6 +160,10 @@ class CanShape(Protocol):
         """
 
 
+Opening = tuple[str, str, int]
+"""Of a connection: who opens it, to whom, to which port there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Connection:
     """A TCP connection between two machines, by who opened it to whom.
@@ -177,6 +181,11 @@ class Connection:
     def __str__(self) -> str:
         """Return `n1:40000 > n2:9092`."""
         return f"{self.client}:{self.client_port} > {self.server}:{self.server_port}"
+
+    @property
+    def opening(self) -> Opening:
+        """How another one beside it is opened."""
+        return self.client, self.server, self.server_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +233,7 @@ class HasConnections(Protocol):
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
         """Drop all packets of connections, both ways, so that neither end hears of the other.
 
-        No other connection is touched. Again with the same id: for these in place of the others.
+        No other connection is touched. Again with the same id: these as well.
         """
 
     def unblock(self, block_id: str) -> None:
@@ -239,5 +248,5 @@ class HasConnections(Protocol):
     def is_blocked(self, block_id: str) -> bool:
         """Tell whether any machine still has something of a block in force, as it says itself."""
 
-    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
-        """Open a new connection over each link to a port of its receiver; tell if that works."""
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Open new connections, and close them at once; return of each if that worked."""

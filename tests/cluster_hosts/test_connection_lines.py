@@ -1,5 +1,11 @@
 """Connections from what kernels list, and blocks as nft rules: text in, text out."""
 
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +15,7 @@ from cluster.hosts.agent import Message
 from cluster.hosts.connections import paired
 from cluster.hosts.cuts import OUTPUT, Drop, block_chains, block_rules, chain, unblock_rules
 from cluster.protocol import CLIENTS, Connection
+from results.record.clock import stopwatch_s
 
 ADDRESSES = {"n1": "10.81.0.1", "n2": "10.81.0.2", CLIENTS: "10.81.0.254"}
 TO_N1 = Connection(client="n2", client_port=40_000, server="n1", server_port=9092)
@@ -39,6 +46,85 @@ def test_what_the_kernel_lists_is_read_as_it_means(
             ("10.81.0.1", 9093, "10.81.0.2", 40_001, 79, 0, 0),
         ],
     }
+
+
+SERVES = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+held = [server.accept(), server.accept()]
+print("both", flush=True)
+input()
+"""
+CONNECTS = """
+import socket, sys
+at = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5, ("127.0.0.2", 0))
+print(at.getsockname()[1], flush=True)
+input()
+"""
+
+
+@contextmanager
+def program(text: str, *words: str, run: str) -> Iterator["subprocess.Popen[str]"]:
+    """Have a program run that belongs to a run, or to none."""
+    argv, env = [sys.executable, "-c", text, *words], {**os.environ, sockets.MARK: run}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def said(by: "subprocess.Popen[str]") -> str:
+    assert by.stdout is not None
+    return by.stdout.readline().strip()
+
+
+def test_on_a_machine_of_others_only_connections_between_processes_of_the_run_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ExitStack() as running:
+
+        def start(text: str, *words: str, run: str = "ours") -> "subprocess.Popen[str]":
+            return running.enter_context(program(text, *words, run=run))
+
+        server = start(SERVES)
+        port = said(server)
+        mine = int(said(start(CONNECTS, port)))
+        other = int(said(start(CONNECTS, port, run="")))
+        assert said(server) == "both"
+        early = int(said(start(CONNECTS, port)))  # It is not accepted.
+        monkeypatch.setenv(sockets.MARK, "ours")
+        table = sockets.listed({})
+        addresses = {"n1": "127.0.0.1", "n2": "127.0.0.2"}
+        found = paired({"n1": table, "n2": table}, addresses, {frozenset({"n1", "n2"})})
+    ends = {each.client_port: ends for each, ends in found.items()}
+    assert ends.keys() == {mine, other, early}
+    assert ends[mine].is_whole
+    assert ends[other].client is None, "a user's own"
+    assert ends[early].server is None, "no process of the run has it yet"
+
+
+def test_all_connections_are_opened_at_once_and_silence_is_waited_for_once() -> None:
+    with ExitStack() as opened:
+        good = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        full = opened.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # Afterwards no SYN is answered.
+            filling = opened.enter_context(socket.socket())
+            filling.settimeout(0)
+            filling.connect_ex(full.getsockname())
+        closed = socket.create_server(("127.0.0.1", 0))
+        nobody = closed.getsockname()
+        closed.close()
+        began_s = stopwatch_s()
+        to = [*[full.getsockname()] * 9, good.getsockname(), nobody]
+        answer = sockets.connect({"to": to})
+        took_s = stopwatch_s() - began_s
+    assert answer == {"opened": [*[False] * 9, True, False]}
+    assert sockets.CONNECT_LIMIT_S <= took_s < 3 * sockets.CONNECT_LIMIT_S
 
 
 def test_both_ends_are_put_together_and_whose_port_listens_is_the_server() -> None:
@@ -72,6 +158,8 @@ def test_a_block_is_two_chains_that_drop_one_connection_each_way() -> None:
     assert "ip saddr 10.81.0.2 tcp sport 40000 tcp dport 9092 counter drop" in script
     assert 'comment "n2:40000 > n1:9092"' in script
     assert "ip daddr 10.81.0.2 tcp sport 9092 tcp dport 40000 counter drop" in script
-    assert script.startswith(unblock_rules("fault-1", table="t"))
+    assert "delete" not in script, "what it has counted so far is kept"
+    undone = unblock_rules("fault-1", table="t")
     for way in block_chains("fault-1"):
-        assert f"delete chain ip t {chain(way)}" in script
+        assert f"chain {chain(way)} " in script
+        assert f"delete chain ip t {chain(way)}" in undone

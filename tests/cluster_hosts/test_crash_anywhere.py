@@ -75,10 +75,10 @@ def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> 
 
 
 @pytest.mark.ssh
-@pytest.mark.parametrize("part", ["session", "warden"])
-def test_of_ssh_hosts_nothing_is_left(part: str, lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "fault"), [("session", ""), ("session", "block"), ("warden", "")])
+def test_of_ssh_hosts_nothing_is_left(part: str, fault: str, lab: Lab, tmp_path: Path) -> None:
     plan = Plan(hosts=f"ssh:{lab.hosts_file()}")
-    rng, fault = Random(f"{SEED}/ssh/{part}/1"), "block" if part == "session" else ""
+    rng = Random(f"{SEED}/ssh/{part}/1" if fault else f"{SEED}/ssh/{part}")
     killed = crash(plan, tmp_path, rng, part=part, fault=fault)
     assert killed.left == (), killed
     assert "deleted the nft table" in str(killed.healed.done), "the lease would last longer"

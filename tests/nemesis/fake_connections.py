@@ -1,11 +1,10 @@
 """Hosts in memory with connections between brokers, and hosts that break them wrongly."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from random import Random
 
-from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Socket
+from cluster.protocol import CLIENTS, ClusterError, Connection, Ends, Link, Opening, Socket
 from nemesis.network import Network
 from nemesis.protocol import Aim, Patience, Site
 from tests.nemesis.conftest import FakeCluster, FakeNetwork
@@ -19,8 +18,8 @@ IDLE = 9093
 class FakeConnections(FakeNetwork):
     """Two connections between any two, and of clients with each; one of the two is idle.
 
-    What is reset is opened again when somebody looks next. Over what is not idle something is sent
-    before each look.
+    What is reset is opened again at the next look. Over what is not idle something is sent before
+    each look.
     """
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class FakeConnections(FakeNetwork):
         return ended
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        self.blocks[block_id] = Counter(dict.fromkeys(wanted, 0))
+        self.blocks.setdefault(block_id, {}).update(dict.fromkeys(wanted, 0))
 
     def unblock(self, block_id: str) -> None:
         self.blocks.pop(block_id, None)
@@ -84,8 +83,9 @@ class FakeConnections(FakeNetwork):
     def is_blocked(self, block_id: str) -> bool:
         return block_id in self.blocks
 
-    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
-        return self.probe(links)
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        arrives = self.probe([each[:2] for each in openings])
+        return {each: arrives[each[:2]] for each in openings}
 
 
 class NothingThere(FakeConnections):
@@ -128,8 +128,15 @@ class NobodyComesBack(FakeConnections):
         self._due.clear()
         return ended
 
-    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
-        return dict.fromkeys(links, False)
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        return dict.fromkeys(openings, False)
+
+
+class OnlyAnotherPort(FakeConnections):
+    """Beside what is blocked new connections get through to another port only."""
+
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        return {each: each[2] == IDLE for each in openings}
 
 
 class AnotherInItsPlace(FakeConnections):
@@ -153,7 +160,19 @@ class KernelRefuses(FakeConnections):
     """The kernel was built without resets."""
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
-        raise ClusterError(f"the kernel of n2 resets no one ({len(wanted)} asked)")
+        raise ClusterError(f"the kernel of n2 resets nothing ({len(wanted)} asked)")
+
+
+class RefusesTwice(FakeConnections):
+    """The machine cannot be reached for a while."""
+
+    refusals = 2
+
+    def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
+        if self.refusals:
+            self.refusals -= 1
+            raise ClusterError("n2 cannot be reached")
+        return super().reset(wanted)
 
 
 def site_of(hosts: FakeNetwork) -> Site:

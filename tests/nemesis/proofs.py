@@ -199,23 +199,32 @@ def resets_proof(whose: str) -> Proof:
 def half_open_proof(whose: str) -> Proof:
     """Return how silent connections are proven: both ends have it, one sends again and again.
 
-    Clients give it up soon, and then nobody has it any more; servers do not.
+    Clients give it up soon, and then neither end has it any more; servers do not. Of clients one
+    connection must be seen twice, the second time with more that was sent again.
     """
     lasts = whose != "clients"
     least = LEAST_AGAIN if lasts else 1
 
-    def silent(look: Seen) -> set[str]:
+    def silent(look: Seen) -> dict[str, int]:
         return {
-            name
+            name: each["again"]
             for name, each in look[whose].items()
             if each["ends"] == 2 and each["queue"] and each["again"] >= least
         }
 
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        if lasts:
+            return bool(silent(looks[-1]).keys() & before[whose].keys())
+        again = [silent(look) for look in looks]
+        return any(
+            one[name] < other.get(name, 0)
+            for one, other in itertools.combinations(again, 2)
+            for name in one.keys() & before[whose].keys()
+        )
+
     return Proof(
         witness="connections",
-        shows=lambda before, looks: any(
-            silent(look) & before[whose].keys() for look in (looks[-1:] if lasts else looks)
-        ),
+        shows=shows,
         gone=lambda before, after: (
             not silent(after) and _nodes(before[whose]) == _nodes(after[whose])
         ),

@@ -247,7 +247,7 @@ def _connections(room: SimulatedRoom) -> Mapping[int, tuple[int, int, bool, int]
     """Return of each connection from whom and to whom it is, whether it lets nothing through, and
     how many messages have come to wait for that."""
     return {
-        each.number: (*each.ahead, each.blocked, each.swallowed)
+        each.number: (*each.ahead, bool(each.blocked), sum(each.blocked.values()))
         for each in room.simulation.network.connections()
         if each.at_client and each.at_server
     }

@@ -46,7 +46,7 @@ OF_NO_HOSTS = frozenset({
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night."""
 BY_DAY = (NAMESPACE, "connections")
-"""Of broken connections; `test_connections_of_hosts` breaks some on every kind of hosts by day."""
+"""Of broken connections; `test_connections_of_hosts` breaks some over ssh, too, by day."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],

@@ -16,6 +16,6 @@ def test_clients_hear_nothing_more_and_brokers_hear_each_other() -> None:
     assert {each.client for each in hosts.blocks["fault-1"]} == {"clients"}
     effect = fault.confirm(SOON)
     assert effect is not None
-    assert effect.opened == ("clients > n2",)
+    assert effect.opened == ("clients > n2:9092", "clients > n2:9093")
     fault.heal()
     assert fault.confirm_healed(SOON) is not None

@@ -1,14 +1,18 @@
 """The fault `connection-half-open`: nothing gets through, neither end is told, new ones pass."""
 
+from dataclasses import replace
+
 import pytest
 
 from cluster.protocol import ClusterError
 from nemesis import half_open
 from nemesis.connection_half_open import connection_half_open
+from nemesis.connections import between_servers
 from nemesis.effects import effect_to_json
 from nemesis.isolate import isolate
 from nemesis.sweep import sweep
 from nemesis.undo import Unblock
+from tests.nemesis.conftest import FakeCluster
 from tests.nemesis.fake_connections import (
     IDLE,
     SOON,
@@ -19,6 +23,7 @@ from tests.nemesis.fake_connections import (
     NobodyHit,
     NothingThere,
     OneEndStays,
+    OnlyAnotherPort,
     aimed,
     site_of,
 )
@@ -71,7 +76,9 @@ def test_how_many_are_drawn_is_drawn() -> None:
     assert sizes == {1, 2}, "up to half of four"
 
 
-@pytest.mark.parametrize("hosts", [NobodyHit, OneEndStays, AnotherInItsPlace, NobodyComesBack])
+@pytest.mark.parametrize(
+    "hosts", [NobodyHit, OneEndStays, AnotherInItsPlace, NobodyComesBack, OnlyAnotherPort]
+)
 def test_what_is_no_such_connection_is_no_effect(hosts: type[FakeConnections]) -> None:
     fault = connection_half_open(aimed(), site_of(hosts()))
     fault.inject()
@@ -95,6 +102,43 @@ def test_the_heal_of_everything_removes_a_block() -> None:
     assert "block fault-1 was removed" in report.done
     assert report.healed
     assert hosts.blocks == {}
+
+
+def test_a_block_that_stays_is_no_heal_of_everything() -> None:
+    site = site_of(NeverUnblocked())
+    connection_half_open(aimed(), site).inject()
+    report = sweep([], site)
+    assert report.failed == ("block fault-1 is still in force after its removal",)
+    assert report.done == ()
+
+
+def test_what_another_fault_has_blocked_is_not_drawn() -> None:
+    hosts = FakeConnections()
+    others = [each for each in hosts.there if "n1" in {each.client, each.server}]
+    hosts.block("fault-2", others)
+    fault = connection_half_open(aimed(), site_of(hosts))
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert {*hosts.blocks["fault-1"]}.isdisjoint(others)
+    hosts.block("fault-3", [*hosts.there])
+    with pytest.raises(ClusterError, match="no connection of n2 is established"):
+        connection_half_open(aimed(), site_of(hosts)).inject()
+
+
+def test_a_new_connection_is_opened_only_to_who_runs() -> None:
+    hosts = FakeConnections()
+    hosts.open("n2", "zk", 2181)
+    plain = site_of(hosts)
+    site = replace(plain, controllers=("zk",))
+    keeper = plain.cluster.start_node("zk")
+    connections = between_servers(aimed(), site)
+    connections.now()
+    assert connections.opened()["n2", "zk", 2181]
+    assert isinstance(plain.cluster, FakeCluster)
+    del plain.cluster.states[keeper]
+    assert ("n2", "zk", 2181) not in connections.opened()
+    assert connections.opened()
 
 
 def test_it_takes_connections_over_links_that_are_open() -> None:

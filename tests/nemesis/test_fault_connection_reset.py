@@ -14,6 +14,7 @@ from nemesis.registry import KINDS
 from results.record.clock import wait_until
 from tests.nemesis.conftest import FakeHostsWithoutCuts
 from tests.nemesis.fake_connections import (
+    IDLE,
     SOON,
     FakeConnections,
     KernelRefuses,
@@ -21,6 +22,7 @@ from tests.nemesis.fake_connections import (
     NobodyHit,
     NothingThere,
     OneEndStays,
+    RefusesTwice,
     aimed,
     site_of,
 )
@@ -55,7 +57,9 @@ def test_connections_of_the_targets_are_reset_again_and_again(seed: int) -> None
     healed = fault.confirm_healed(SOON)
     assert healed is not None
     assert len(healed.strikes) > 3
-    assert set(healed.opened) == {"n1 > n2", "n2 > n3"}
+    assert set(healed.opened) == {
+        f"{link}:{port}" for link in ("n1 > n2", "n2 > n3") for port in (9092, IDLE)
+    }
     gone = before - {*hosts.there}
     assert gone
     assert all("n2" in {each.client, each.server} for each in gone)
@@ -79,8 +83,19 @@ def test_what_hits_no_connection_is_no_effect(hosts: type[FakeConnections]) -> N
 def test_a_kernel_that_refuses_is_told() -> None:
     fault = connection_reset(aimed(), site_of(KernelRefuses()))
     fault.inject()
-    with pytest.raises(ClusterError, match="the kernel of n2 resets no one"):
+    with pytest.raises(ClusterError, match="the kernel of n2 resets nothing"):
         fault.confirm(SOON)
+    fault.heal()
+    assert fault.confirm_healed(SOON) is not None
+
+
+def test_strikes_go_on_after_one_that_failed() -> None:
+    hosts = RefusesTwice()
+    fault = connection_reset(aimed(), site_of(hosts))
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert hosts.refusals == 0
+    assert effect is not None
     fault.heal()
     assert fault.confirm_healed(SOON) is not None
 

@@ -244,7 +244,8 @@ class DockerHosts(LinkedHosts):
                 self.table,
                 chain(_outward(cut_id)),
             ]
-            for receiver, packets in dropped_packets(self.machine(sender).run(argv)):
+            listing = self.machine(sender).run(argv)
+            for receiver, packets in dropped_packets(listing, {chain(_outward(cut_id))}):
                 counts[sender, receiver] = packets
         return counts
 

@@ -1,6 +1,7 @@
 """Simulated machines as hosts: what is done to them is asked for as on all others."""
 
 import errno
+import itertools
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from cluster.protocol import (
     Ends,
     Link,
     Measured,
+    Opening,
     PowerCut,
     ProcessId,
     Quality,
@@ -305,13 +307,11 @@ class SimulatedMachines:
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
         """Let nothing through over connections; neither end is told."""
-        there, before = self._connections(), self._blocks.get(block_id, {})
-        self._blocks[block_id] = {each: there[each] for each in wanted if each in there}
-        for each in self._blocks[block_id].values():
+        there = self._connections()
+        those = {each: there[each] for each in wanted if each in there}
+        self._blocks.setdefault(block_id, {}).update(those)
+        for each in those.values():
             self._simulation.network.block(each, block_id)
-        for named, each in before.items():
-            if named not in self._blocks[block_id]:
-                self._simulation.network.unblock(each, block_id)
 
     def unblock(self, block_id: str) -> None:
         """Undo one block, and no other. Idempotent."""
@@ -331,10 +331,11 @@ class SimulatedMachines:
         """Tell whether a block still holds any connection, as the network has it."""
         return any(block_id in each.blocked for each in self._simulation.network.connections())
 
-    def connects(self, links: Mapping[Link, int]) -> Mapping[Link, bool]:
-        """Tell of each link if datagrams pass both ways: a handshake takes no more."""
-        through = self.probe({*links, *((b, a) for a, b in links)})
-        return {(a, b): through[a, b] and through[b, a] for a, b in links}
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Return of each if datagrams pass both ways: a handshake takes no more."""
+        ways = ((link, link[::-1]) for link in (each[:2] for each in openings))
+        through = self.probe(dict.fromkeys(itertools.chain.from_iterable(ways)))
+        return {(a, b, port): through[a, b] and through[b, a] for a, b, port in openings}
 
     def _connections(self) -> Mapping[Connection, SimulatedConnection]:
         names = {CLIENT: CLIENTS}
