@@ -199,8 +199,8 @@ def resets_proof(whose: str) -> Proof:
 def half_open_proof(whose: str) -> Proof:
     """Return how silent connections are proven: both ends have it, one sends again and again.
 
-    Clients give it up soon, and then neither end has it any more; servers do not. Of clients one
-    connection must be seen twice, the second time with more that was sent again.
+    Clients give it up soon, and then one end has it; servers do not. Of clients, a connection that
+    both ends had must be seen later, too: with more that was sent again, or twice with one end.
     """
     lasts = whose != "clients"
     least = LEAST_AGAIN if lasts else 1
@@ -215,11 +215,13 @@ def half_open_proof(whose: str) -> Proof:
     def shows(before: Seen, looks: Sequence[Seen]) -> bool:
         if lasts:
             return bool(silent(looks[-1]).keys() & before[whose].keys())
-        again = [silent(look) for look in looks]
         return any(
-            one[name] < other.get(name, 0)
-            for one, other in itertools.combinations(again, 2)
-            for name in one.keys() & before[whose].keys()
+            any(each["again"] > again for each in later)
+            or sum(each["ends"] == 1 for each in later) > 1
+            for number, look in enumerate(looks)
+            for name, again in silent(look).items()
+            if name in before[whose]
+            for later in [[each[whose][name] for each in looks[number:] if name in each[whose]]]
         )
 
     return Proof(
