@@ -1,4 +1,4 @@
-"""The fault `client-half-open`: connections of clients let nothing through, and none is told.
+"""The fault `client-half-open`: connections of clients let nothing through, unknown to both ends.
 
 A client waits for its answer until its request times out, and asks again on a new connection. What
 it had sent comes after that, if the connection is still held when the fault is healed; see

@@ -2,7 +2,7 @@
 
 Connections are drawn from those that both ends have established. None is drawn that another fault
 blocks, nor over a link that another fault cuts or stalls: nothing would be proven there. New
-connections must get through all the while: that tells these faults from cuts.
+connections must get through all the while: no cut lets them.
 """
 
 from collections.abc import Collection, Iterable, Mapping

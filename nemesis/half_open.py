@@ -34,7 +34,7 @@ class DeadConnection:
         connection: As `n1:40000 > n2:9092`.
         inodes: Of its sockets at client and server: the same as before.
         dropped: Packets that the firewall has dropped of it.
-        unacknowledged: Bytes that client and server have sent and nobody acknowledged; in virtual
+        unacknowledged: Bytes that client and server have sent without an acknowledgement; in virtual
             time messages.
         again: How often each has sent them again.
     """
@@ -234,7 +234,7 @@ def _inodes(ends: Ends) -> tuple[int | None, ...]:
 
 
 def _waits(ends: Ends) -> bool:
-    """Tell whether an end has sent something again and again, and nobody acknowledges it."""
+    """Return whether an end has sent something again and again without an acknowledgement."""
     return any(
         end is not None and end.unacknowledged and end.again for end in (ends.client, ends.server)
     )

@@ -125,8 +125,8 @@ def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
         return found
     if found[STATE_AT] != int(ESTABLISHED, 16):
         return errno.ENOENT
-    told = _asked(kernel, SOCK_DESTROY, ends, found[COOKIE_AT : COOKIE_AT + len(ANY_COOKIE)])
-    return told if isinstance(told, int) else 0
+    answer = _asked(kernel, SOCK_DESTROY, ends, found[COOKIE_AT : COOKIE_AT + len(ANY_COOKIE)])
+    return answer if isinstance(answer, int) else 0
 
 
 def _asked(
@@ -141,8 +141,8 @@ def _asked(
     flags = REQUEST | (ACK if kind == SOCK_DESTROY else 0)
     kernel.send(HEAD.pack(HEAD.size + len(what), kind, flags, 0, 0) + what)
     answer = kernel.recv(1 << 16)
-    _, told, *_ = HEAD.unpack_from(answer)
-    if told == NLMSG_ERROR:
+    _, answered, *_ = HEAD.unpack_from(answer)
+    if answered == NLMSG_ERROR:
         return -int(struct.unpack_from("=i", answer, HEAD.size)[0])
     return answer[HEAD.size :]
 
