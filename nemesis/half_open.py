@@ -34,8 +34,8 @@ class DeadConnection:
         connection: As `n1:40000 > n2:9092`.
         inodes: Of its sockets at client and server: the same as before.
         dropped: Packets that the firewall has dropped of it.
-        unacknowledged: Bytes that client and server have sent without an acknowledgement; in virtual
-            time messages.
+        unacknowledged: Bytes that client and server have sent without an acknowledgement; in
+            virtual time messages.
         again: How often each has sent them again.
     """
 
