@@ -58,6 +58,7 @@ BEFELL = {
     "one-way-in": "could not receive from the others",
     "one-way-out": "could not send to the others",
     "stall": "had connections stall",
+    "connections": "had connections reset or blocked",
 }  # fmt: skip
 """What a fault does to its targets that can cost a leader its place, where all of it is at once: by
 its kind, or by its family."""
@@ -71,6 +72,7 @@ _MEANWHILE = {
     "one-way-in": "while it could not receive from the others",
     "one-way-out": "while it could not send to the others",
     "stall": "while connections of its own stalled",
+    "connections": "while connections of its own were reset or blocked",
 }  # fmt: skip
 """Faults under which a leader goes on."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")

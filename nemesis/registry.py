@@ -11,10 +11,14 @@ from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import Aspect
 from nemesis.client_connection_stall import client_connection_stall
 from nemesis.client_cut import client_cut
+from nemesis.client_half_open import client_half_open
+from nemesis.client_reset import client_reset
 from nemesis.client_stall import client_stall
 from nemesis.clock_drift import ClockDrift
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
+from nemesis.connection_half_open import connection_half_open
+from nemesis.connection_reset import connection_reset
 from nemesis.connection_stall import connection_stall
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
@@ -62,6 +66,8 @@ ON_FILES = frozenset({Ability.FILES, Ability.APART})
 """For what is done to the files of one broker's replicas: the others have to live on."""
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
+CLIENTS_ASK = ("leader", COORDINATOR, "controller")
+"""Clients ask all of these, and what each keeps no other does."""
 
 
 def _cut(
@@ -129,9 +135,19 @@ def _stall(
 
 
 def _client_stall(make: FaultMaker) -> Kind:
-    # Clients ask all of these, and what each keeps no other does.
-    aims = ("leader", COORDINATOR, "controller")
-    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=aims)
+    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=CLIENTS_ASK)
+
+
+def _connections(make: FaultMaker, need: Ability, *, of_clients: bool = False) -> Kind:
+    return Kind(
+        family="client-connections" if of_clients else "connections",
+        make=make,
+        settle_s=2,
+        needs=frozenset({Ability.CONNECTIONS, need}),
+        aims=CLIENTS_ASK if of_clients else (),
+        aspect=Aspect.LINKS,
+        least_nodes=1 if of_clients else 2,
+    )
 
 
 def _clock(make: FaultMaker) -> Kind:
@@ -377,6 +393,10 @@ KINDS: dict[str, Kind] = {
         family="keeper-links",
         aspect=Aspect.LINKS,
     ),
+    "connection-reset": _connections(connection_reset, Ability.APART),
+    "connection-half-open": _connections(connection_half_open, Ability.APART),
+    "client-reset": _connections(client_reset, Ability.CUT_CLIENTS, of_clients=True),
+    "client-half-open": _connections(client_half_open, Ability.CUT_CLIENTS, of_clients=True),
 }
 
 

@@ -232,6 +232,7 @@ _WORDS = {
     Ability.CUT_CLIENTS: "cut clients off",
     Ability.SHAPE: "make the network bad",
     Ability.SHAPE_CLIENTS: "make clients' links bad",
+    Ability.CONNECTIONS: "break single connections",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
     Ability.SLOW_DISK: "slow a node's disk down",

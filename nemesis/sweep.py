@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cluster.protocol import CanPause, CanShape, CanTellBack, ClusterError
+from cluster.protocol import CanPause, CanShape, CanTellBack, ClusterError, HasConnections
 from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import Life
 from nemesis.protocol import FAILURES, Patience, Site
@@ -181,7 +181,7 @@ def all_back(site: Site, nodes: Collection[str]) -> bool:
 
 
 def _mend_links(site: Site, findings: _Findings) -> None:
-    """Join every cut and remove every shape that is left, and probe every link."""
+    """Remove every cut, shape and block that is left, and probe every link."""
     network, hosts = site.network, site.hosts
     assert network is not None
     nodes = site.machines or (*site.cluster.nodes, *site.controllers)
@@ -210,6 +210,13 @@ def _mend_links(site: Site, findings: _Findings) -> None:
             with _noting(findings, f"shape {shape_id} was removed"):
                 shapers.unshape(shape_id)
                 network.note_stall(shape_id, ())
+    blockers: HasConnections | None = hosts if isinstance(hosts, HasConnections) else None
+    if blockers is not None:
+        for block_id in blockers.block_ids():
+            with _noting(findings, f"block {block_id} was removed"):
+                blockers.unblock(block_id)
+                if blockers.is_blocked(block_id):
+                    raise ClusterError(f"block {block_id} is still in force after its removal")
     try:
         wait_until(work, timeout_s=LINKS_LIMIT_S + stay_s, what="every link between nodes to work")
     except (*FAILURES, WaitTimeoutError) as failed:

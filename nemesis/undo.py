@@ -53,6 +53,14 @@ class Unshape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unblock:
+    """Drop the packets of some connections no more. A dead run's blocks go with its machines."""
+
+    kind: Literal["unblock"] = "unblock"
+    block_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlipBack:
     """Put a flipped bit right, where the batch is still there. A dead run's files are evidence.
 
@@ -128,6 +136,7 @@ Undo = Annotated[
     | Restart
     | Join
     | Unshape
+    | Unblock
     | FlipBack
     | EmptyDisk
     | UnlockDisk

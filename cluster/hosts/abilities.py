@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster.hosts import clock
-from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
+from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, reset_trial, shape_trial
 from cluster.protocol import OF_SYSTEMS, Ability
 from results.record.plan import ATTACHED, SIMULATED
 
@@ -45,30 +45,34 @@ def built_for(hosts: str) -> frozenset[Ability]:
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
             Ability.SHAPE: NO_LINKS, Ability.SHAPE_CLIENTS: NO_LINKS, Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.CONNECTIONS: NO_LINKS, Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
     no_shape = _why_not(shape_trial())
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: no_shape,
+            Ability.CONNECTIONS: _why_not(reset_trial()),
             Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: _why_not(shape_trial()), Ability.SHAPE_CLIENTS: NOT_BUILT,
+            Ability.CONNECTIONS: _why_not(reset_trial()),
             Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
 def _of_ssh(file: str) -> Mapping[Ability, str]:
-    from cluster.hosts.ssh.examine import why_not_shape  # noqa: PLC0415 - as in `choose`
+    from cluster.hosts.ssh.examine import why_not_reset, why_not_shape  # noqa: PLC0415 - as in `choose`
     from cluster.hosts.ssh.file import load_hosts  # noqa: PLC0415 - as above
 
-    no_shape = why_not_shape(load_hosts(Path(file))) if file else ""
+    hosts = load_hosts(Path(file)) if file else ()
+    no_shape, no_reset = why_not_shape(hosts), why_not_reset(hosts)
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CONNECTIONS: no_reset,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 

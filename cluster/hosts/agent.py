@@ -23,11 +23,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
+SOCKETS = str(Path(__file__).resolve().with_name("sockets.py"))
+_program = cache(run_path)
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
@@ -162,6 +165,7 @@ class Agent:
             "ping": self._ping,
             "spawn": self._spawn,
             "run": self._run,
+            "sockets": self._sockets,
             "send": self._send,
             "seen": self._seen,
             "signal": self._signal,
@@ -205,11 +209,10 @@ class Agent:
 
     def _watch_signals(self) -> None:
         """Turn SIGCHLD and SIGTERM into readable bytes; Ctrl-C is for the harness to answer."""
-        self._wake, wake_writer = socket.socketpair()
+        self._wake, self._wake_writer = socket.socketpair()
         self._wake.settimeout(0)
-        wake_writer.settimeout(0)
-        self._wake_writer = wake_writer
-        signal.set_wakeup_fd(wake_writer.fileno(), warn_on_full_buffer=False)
+        self._wake_writer.settimeout(0)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
@@ -253,10 +256,9 @@ class Agent:
                 Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108 - the library's place
 
     def _read(self) -> None:
-        try:
+        data = b""
+        with contextlib.suppress(ConnectionError):
             data = os.read(sys.stdin.fileno(), READ_BYTES)
-        except ConnectionError:
-            data = b""
         if not data:
             self._stop()
             return
@@ -318,6 +320,11 @@ class Agent:
             check=False,
         )
         return {"code": done.returncode, "output": done.stdout, "errors": done.stderr}
+
+    def _sockets(self, request: Message) -> Message:
+        """Do one of the deeds of `sockets.py`."""
+        order = request["order"]
+        return dict(_program(SOCKETS)["DEEDS"][order["do"]](order))
 
     def _send(self, request: Message) -> Message:
         for address, port, nonce in request["datagrams"]:
@@ -422,11 +429,10 @@ class Agent:
         """Signal the group that a process leads, if it is still the one that was meant."""
         if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
             return {"sent": False}
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(request["pid"], request["number"])
-        except ProcessLookupError:
-            return {"sent": False}
-        return {"sent": True}
+            return {"sent": True}
+        return {"sent": False}
 
     def _state(self, request: Message) -> Message:
         return {"state": state(request["pid"], request["start_ticks"])}

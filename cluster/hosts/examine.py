@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts import clock
+from cluster.hosts import clock, sockets
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.links import HUB_ADDRESS
@@ -56,7 +56,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    return [_user(), *namespace_trials(), docker(), disk_trial(), shape_trial(), clock_trial()]
+    trials = disk_trial(), shape_trial(), reset_trial(), clock_trial()
+    return [_user(), *namespace_trials(), docker(), *trials]
 
 
 def namespace_trials() -> list[Finding]:
@@ -116,6 +117,17 @@ def shape_trial() -> Finding:
         detail, remedy = _tun_refused(refused)
         return Finding(what=what, works=False, detail=detail, remedy=remedy)
     return _try(what, [sys.executable, "-I", "-S", SHAPER, TRIAL], remedy=MAKE_TUN)
+
+
+@functools.cache
+def reset_trial() -> Finding:
+    """Return whether the kernel resets a connection when it is asked to."""
+    program = f"{sys.executable} -I -S {sockets.__file__}"
+    return _try(
+        "reset of connections (CONFIG_INET_DIAG_DESTROY)",
+        ["sh", "-ec", f"ip link set lo up; {program}"],
+        remedy="take a kernel that is built with it, or type as root: modprobe tcp_diag",
+    )
 
 
 def _tun_refused(refused: OSError) -> tuple[str, str]:

@@ -90,6 +90,10 @@ class Machine:
         output: str = answer["output"]
         return output
 
+    def sockets(self, order: Message) -> Message:
+        """Have `sockets.py` do something on the machine; return what it says."""
+        return self._ask({"do": "sockets", "order": order})
+
     def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
         """Send datagrams: (address, port, nonce) each."""
         self._ask({"do": "send", "datagrams": list(datagrams)})

@@ -148,7 +148,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         for machine in machines.values():
             machine.wait_closed()
         remove_leavings(self.processes_file)
-        self._cuts.clear()
-        self._shapes.clear()
+        for book in (self._cuts, self._shapes, self._blocks):
+            book.clear()
         if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
             remove_links()

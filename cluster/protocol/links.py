@@ -1,6 +1,6 @@
 """The links between machines: cut, made bad, measured."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, Self, runtime_checkable
@@ -158,3 +158,95 @@ class CanShape(Protocol):
         They leave by turns from `flows` ports, at most `MOST_FLOWS`: what becomes of a connection
         may depend on its port. Raises `ClusterError` if that is too many.
         """
+
+
+Opening = tuple[str, str, int]
+"""Of a connection: who opens it, to whom, to which port there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Connection:
+    """A TCP connection between two machines, by who opened it to whom.
+
+    Attributes:
+        client, client_port: Who opened it, and its port there.
+        server, server_port: To whom; the port listens.
+    """
+
+    client: str
+    client_port: int
+    server: str
+    server_port: int
+
+    def __str__(self) -> str:
+        """Return `n1:40000 > n2:9092`."""
+        return f"{self.client}:{self.client_port} > {self.server}:{self.server_port}"
+
+    @property
+    def opening(self) -> Opening:
+        """How another one beside it is opened."""
+        return self.client, self.server, self.server_port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Socket:
+    """An end of a connection that is established, as its machine's kernel says.
+
+    Attributes:
+        inode: Its own number: another one with the same ports has another.
+        unacknowledged: So many bytes (in virtual time: messages) the other end has not
+            acknowledged.
+        again: So often they were sent again since it acknowledged anything.
+    """
+
+    inode: int
+    unacknowledged: int
+    again: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Both ends of a connection; None: that end does not have it established."""
+
+    client: Socket | None
+    server: Socket | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both ends have it."""
+        return self.client is not None and self.server is not None
+
+
+@runtime_checkable
+class HasConnections(Protocol):
+    """Hosts that know the single TCP connections over their links, and can break them."""
+
+    def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
+        """Return the connections over links, in either direction, that an end has established."""
+
+    def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
+        """End connections at once, as by an RST at both ends; return those that were there.
+
+        Raises `ClusterError` if a kernel refuses it.
+        """
+
+    def block(self, block_id: str, wanted: Collection[Connection]) -> None:
+        """Drop all packets of connections, both ways, so that neither end hears of the other.
+
+        No other connection is touched. Again with the same id: these as well.
+        """
+
+    def unblock(self, block_id: str) -> None:
+        """Undo one block, and no other. Idempotent."""
+
+    def blocked(self, block_id: str) -> Mapping[Connection, int]:
+        """Return how many packets of each connection a block has dropped so far."""
+
+    def block_ids(self) -> list[str]:
+        """Return the blocks in force, the oldest first."""
+
+    def is_blocked(self, block_id: str) -> bool:
+        """Tell whether any machine still has something of a block in force, as it says itself."""
+
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Open new connections, and close them at once; return of each if that worked."""

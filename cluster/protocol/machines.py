@@ -130,6 +130,8 @@ class Ability(StrEnum):
     """Delay, lose, double, reorder and stall what travels over a link (`CanShape`)."""
     SHAPE_CLIENTS = "shape-clients"
     """Do the same to what travels between `CLIENTS` and a node, both ways."""
+    CONNECTIONS = "connections"
+    """Tell the connections over a link, reset some of them, block some (`HasConnections`)."""
     DISK = "disk"
     """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
     CLOCK = "clock"

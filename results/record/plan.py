@@ -42,7 +42,8 @@ from results.record.tuning import MARKERS_S, PATIENCE, abort_interval_s, number_
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
     "wipe", "bit-flip", "disk", "clock", "leadership", "topics", "outage", "keeper",
-    "keeper-links", "double", "stall", "stall-clients", "aftermath", "remade")  # fmt: skip
+    "keeper-links", "double", "stall", "stall-clients", "aftermath", "remade", "connections",
+    "client-connections")  # fmt: skip
 """The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
 ALL = "all"
 
@@ -55,7 +56,6 @@ MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 FIRST_FENCING = (2, 5)
 """From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
-
 REFERENCE = "reference"
 SIMULATED = "simulated"
 """Hosts that are none: the reference cluster in virtual time."""

@@ -103,9 +103,9 @@ def fault(
     )  # fmt: skip
 
 
-def stall(at_ns: int) -> Disturbance:
+def stall(at_ns: int, family: str = "stall") -> Disturbance:
     """Return a fault that is known by its family."""
-    return replace(fault("by-its-family", at_ns), family="stall")
+    return replace(fault("by-its-family", at_ns), family=family)
 
 
 def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from_outside() -> None:
@@ -139,6 +139,14 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
         (stall(S - 9), "acknowledged it (acks=1) while connections of its own stalled, and"),
+        (
+            stall(S - 9, "connections"),
+            "(acks=1) while connections of its own were reset or blocked, and",
+        ),
+        (
+            stall(S + HALF, "connections"),
+            "(acks=1), had connections reset or blocked in a fault asked for before the send, and",
+        ),
         (
             stall(S + HALF),
             "(acks=1), had connections stall in a fault asked for before the send, and",

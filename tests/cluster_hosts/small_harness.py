@@ -27,6 +27,8 @@ from cluster.protocol import (
     CanShape,
     CanShiftClock,
     Command,
+    Connection,
+    HasConnections,
     HasFiles,
     Hosts,
     Link,
@@ -35,7 +37,7 @@ from cluster.protocol import (
 )
 from harness.interrupt import die_with_parent
 from nemesis.ledger import Ledger
-from nemesis.undo import Join, Restart, Resume, Undo
+from nemesis.undo import Join, Restart, Resume, Unblock, Undo
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
@@ -50,6 +52,7 @@ ONLY = "LOGQUAKE_TEST_ONLY"
 """Environment variable: the name of the only fault that it injects."""
 GO = "go"
 GO_LIMIT_S = 60.0
+BLOCKED = [Connection(client="n1", client_port=40_000, server="n2", server_port=9092)]
 BROKER = ("sh", "-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000")
 """Stands for a broker: with a child, and one that went its own way."""
 
@@ -182,6 +185,13 @@ class SmallHarness:
                 (),
                 lambda: self._stall(hosts, links),
                 lambda: hosts.unshape("h"),
+            )
+        if isinstance(hosts, HasConnections) and Ability.CONNECTIONS in self._can:
+            yield Deed(
+                "block",
+                (Unblock(block_id="b"),),
+                lambda: hosts.block("b", BLOCKED),
+                lambda: hosts.unblock("b"),
             )
         if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))

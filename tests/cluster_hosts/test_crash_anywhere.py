@@ -47,6 +47,14 @@ def test_of_links_that_stall_nothing_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.namespaces
+def test_of_blocked_connections_nothing_is_left(tmp_path: Path) -> None:
+    rng = Random(f"{SEED}/block")
+    killed = crash(Plan(hosts="namespace"), tmp_path, rng, part="session", fault="block")
+    assert killed.deed == "heal block", killed
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
 @pytest.mark.parametrize("part", ["stage", "agent", "frozen"])
 def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> None:
     killed = crash(Plan(hosts="namespace"), tmp_path, Random(f"{SEED}/{part}"), part=part)
@@ -67,9 +75,10 @@ def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> 
 
 
 @pytest.mark.ssh
-@pytest.mark.parametrize("part", ["session", "warden"])
-def test_of_ssh_hosts_nothing_is_left(part: str, lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "fault"), [("session", ""), ("session", "block"), ("warden", "")])
+def test_of_ssh_hosts_nothing_is_left(part: str, fault: str, lab: Lab, tmp_path: Path) -> None:
     plan = Plan(hosts=f"ssh:{lab.hosts_file()}")
-    killed = crash(plan, tmp_path, Random(f"{SEED}/ssh/{part}"), part=part)
+    rng = Random(f"{SEED}/ssh/{part}/1" if fault else f"{SEED}/ssh/{part}")
+    killed = crash(plan, tmp_path, rng, part=part, fault=fault)
     assert killed.left == (), killed
     assert "deleted the nft table" in str(killed.healed.done), "the lease would last longer"

@@ -29,7 +29,7 @@ from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
 from nemesis.network import Network
 from nemesis.protocol import Aim, Fault, Patience, Site
-from nemesis.registry import KINDS
+from nemesis.registry import CLIENTS_ASK, KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
 from nemesis.targets import KEEPER, SERVERS
@@ -58,6 +58,7 @@ from tests.nemesis.witnesses import (
     Sockets,
     folder_on,
     kernel_of,
+    seen_connections,
     seen_disk,
     seen_files,
     seen_quorum,
@@ -114,6 +115,7 @@ class Room:
         self.paths.live.mkdir(parents=True)
         self._outside = (ZOOKEEPER_MACHINE,) if with_zookeeper else ()
         self._machines, self._sent = machines, 0
+        self._asks = threading.Thread()
         self._undo = ExitStack()
         disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
         hosts = make_hosts(
@@ -297,7 +299,7 @@ class Room:
         """Return whom a kind hits, and where."""
         if kind in OF_LINKS:
             return (NODE,), None
-        if SERVERS in KINDS[kind].only:
+        if SERVERS in KINDS[kind].only or KINDS[kind].aims == CLIENTS_ASK:
             return NODES, None
         if "majority" in KINDS[kind].aims:
             return NODES[:2], None
@@ -354,6 +356,7 @@ class Room:
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
+            "connections": self._look_at_connections,
             "topics": lambda: {"topics": self.client.topics()},
             "stamps": lambda: {
                 "ahead_s": self.client.stamp_s(own),
@@ -375,6 +378,14 @@ class Room:
         return seen_zookeeper(
             (self.paths.root / "zookeeper").absolute(), self.cluster.zookeeper or "", networks
         )
+
+    def _look_at_connections(self) -> Seen:
+        if not self._asks.is_alive():  # So that clients send something, too; it may wait long.
+            self._asks = threading.Thread(target=self.cluster.view, daemon=True)
+            self._asks.start()
+        networks: dict[str, int | None] = {node: self._network(node) for node in NODES}
+        addresses = {node: self.hosts.address(node) for node in NODES}
+        return seen_connections({**networks, CLIENTS: None}, addresses)
 
     def _brokers(self) -> KafkaCluster:
         self.plan = Plan(

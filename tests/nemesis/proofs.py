@@ -28,6 +28,8 @@ LATE_MS = 1000.0
 busy machines are slow, and not so slow."""
 LEAST_FLOWS = 3
 """Of 20, fewer that stall, or do not, come less than once in a thousand times."""
+LEAST_AGAIN = 2
+"""On a good link nothing is sent so often again; clients give up earlier."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -172,6 +174,72 @@ def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
 
 def _all_came_once(link: Seen) -> bool:
     return bool(link["answered"] == link["heard"] == link["count"] and not link["copies"])
+
+
+def resets_proof(whose: str) -> Proof:
+    """Return how resets are proven: a connection that both ends had is gone, and another is there.
+
+    Args:
+        whose: `brokers`, of which both ends are one; `clients`.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        gone = before[whose].keys() - looks[-1][whose].keys()
+        new = looks[-1][whose].keys() - before[whose].keys()
+        return bool({before[whose][each]["pair"] for each in gone}
+                    & {looks[-1][whose][each]["pair"] for each in new})  # fmt: skip
+
+    return Proof(
+        witness="connections",
+        shows=shows,
+        gone=lambda before, after: _nodes(before[whose]) == _nodes(after[whose]),
+        from_start=True,
+        lasts=False,
+    )
+
+
+def half_open_proof(whose: str) -> Proof:
+    """Return how silent connections are proven: both ends have it, one sends again and again.
+
+    Clients give it up soon, and then one end has it; servers do not. Of clients, a connection that
+    both ends had must be seen later, too: with more that was sent again, or twice with one end.
+    """
+    lasts = whose != "clients"
+    least = LEAST_AGAIN if lasts else 1
+
+    def silent(look: Seen) -> dict[str, int]:
+        return {
+            name: each["again"]
+            for name, each in look[whose].items()
+            if each["ends"] == 2 and each["queue"] and each["again"] >= least
+        }
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        if lasts:
+            return bool(silent(looks[-1]).keys() & before[whose].keys())
+        return any(
+            any(each["again"] > again for each in later)
+            or sum(each["ends"] == 1 for each in later) > 1
+            for number, look in enumerate(looks)
+            for name, again in silent(look).items()
+            if name in before[whose]
+            for later in [[each[whose][name] for each in looks[number:] if name in each[whose]]]
+        )
+
+    return Proof(
+        witness="connections",
+        shows=shows,
+        gone=lambda before, after: (
+            not silent(after) and _nodes(before[whose]) == _nodes(after[whose])
+        ),
+        from_start=True,
+        lasts=lasts,
+    )
+
+
+def _nodes(connections: Mapping[str, Seen]) -> set[str]:
+    """Return who has any connection: what is idle need not be opened again."""
+    return {node for each in connections.values() for node in each["pair"].split("-")}
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:

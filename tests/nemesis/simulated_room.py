@@ -166,7 +166,7 @@ class SimulatedRoom:
         while not task.is_over():
             begins = any(each.phase is FaultPhase.STARTING for each in nemesis.in_force())
             held = any(each.phase is FaultPhase.HELD for each in nemesis.in_force())
-            if held or (begins and kind in FROM_START):
+            if held or (begins and _shows_from_start(kind)):
                 story.looks.append(look(self))
             task.join(LOOK_S)
         task.result()
@@ -247,6 +247,62 @@ def _stalls(story: Story, held: Collection[int]) -> bool:
         for link in drawn
     )
     return others and by_turns and bool(drawn)
+
+
+def _connections(room: SimulatedRoom) -> Mapping[int, tuple[int, int, bool, int]]:
+    """Return of each connection from whom and to whom it is, whether it lets nothing through, and
+    how many messages have come to wait for that."""
+    return {
+        each.number: (*each.ahead, bool(each.blocked), sum(each.blocked.values()))
+        for each in room.simulation.network.connections()
+        if each.at_client and each.at_server
+    }
+
+
+def replaced_around(node: int, *, clients: bool = False) -> Shows:
+    """Tell whether connections of a node were gone, and others came in their place."""
+
+    def shows(story: Story) -> bool:
+        # One look alone shows no change; connections of before may end by themselves later.
+        looks = [story.before, *story.looks] if len(story.looks) > 1 else story.looks
+        pairs = [_of_node(look, node, clients=clients) for look in looks]
+        return any(
+            one.keys() - other.keys() and {*one.values()} & {*_new(one, other)}
+            for one, other in itertools.combinations(pairs, 2)
+        )
+
+    return shows
+
+
+def _new(one: Mapping[int, Look], other: Mapping[int, Look]) -> list[Look]:
+    return [ends for number, ends in other.items() if number > max(one, default=0)]
+
+
+def silent_around(node: int, *, clients: bool = False) -> Shows:
+    """Tell whether some connections of a node, and no others, let nothing through."""
+
+    def shows(story: Story) -> bool:
+        for look in story.looks:
+            mine = _of_node(look, node, clients=clients)
+            silent = {number for number, (*_, blocked, _) in look.items() if blocked}
+            if not silent <= mine.keys():
+                return False
+        most = max(
+            (seen for look in story.looks for *_, blocked, seen in look.values() if blocked),
+            default=0,
+        )
+        return most > 0
+
+    return shows
+
+
+def _of_node(look: Look, node: int, *, clients: bool) -> Mapping[int, tuple[int, int]]:
+    """Return the connections of a node with clients, or with other nodes, by who opened them."""
+    return {
+        number: (client, server)
+        for number, (client, server, _, _) in look.items()
+        if node in {client, server} and (client == CLIENT) == clients
+    }
 
 
 def _datagrams(room: SimulatedRoom) -> Mapping[str, float]:
@@ -369,7 +425,7 @@ def _topics(room: SimulatedRoom) -> frozenset[str]:
 
 _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams, "stall": _flows,
-    "stall-clients": _flows,
+    "stall-clients": _flows, "connections": _connections, "client-connections": _connections,
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,
@@ -381,5 +437,9 @@ WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "controller-failover": _controller,
     "disputed-election": _processes,
 }
-FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
+_FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
 """Whose effect shows while they begin, not only afterwards."""
+
+
+def _shows_from_start(kind: str) -> bool:
+    return kind in _FROM_START or _connections is WITNESSES[kind]

@@ -28,10 +28,15 @@ GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
 BEFORE_STALLS = GENTLE[: GENTLE.index("stall")]
 """What a plan has that was stored before links could stall; `all` deals otherwise since."""
+BEFORE_AFTERMATHS = GENTLE[: GENTLE.index("aftermath")]
+"""The same, from before anybody struck in an aftermath."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
     BEFORE_STALLS: "11aea2f3f4c20812",
-    GENTLE: "23e22147a4d2755d",
+    BEFORE_AFTERMATHS: "fc6cccff43915b96",
+    GENTLE: "0faa0a1f0bf062b1",
+    ("connections",): "50aa1c92f829d380",
+    ("client-connections",): "ba7531e27b45e9b5",
     ("stall",): "977029c9ca6b18b3",
     ("stall-clients",): "c17f83ccd2194a79",
     ("partition",): "8b0cc2c46cd37bea",
@@ -60,7 +65,7 @@ DEALT_FIRST = {
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
     # Stalls take 12 s to be confirmed and healed, so that fewer fit.
-    (ALL, 17): "f38e2f8f37cf045e",
+    (ALL, 17): "5451914f9663c209",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 

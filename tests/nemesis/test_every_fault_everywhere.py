@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 CLAIMS = {
     PROCESS: OF_SYSTEMS | {Ability.CLOCK},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
-    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
-    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
+    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS},
+    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
 OF_NO_HOSTS = frozenset({
@@ -46,6 +46,8 @@ OF_NO_HOSTS = frozenset({
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night. A topic that is
 made again takes long, and is of the same sort: in the night only."""
+BY_DAY = (NAMESPACE, "connections")
+"""Of broken connections; `test_connections_of_hosts` breaks some over ssh, too, by day."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -60,6 +62,7 @@ def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
     at_night = room != PROCESS if kind in OF_NO_HOSTS else KINDS[kind].family == "remade"
+    at_night |= Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
     marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 

@@ -347,6 +347,38 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
+def seen_connections(networks: Mapping[str, int | None], addresses: Mapping[str, str]) -> Seen:
+    """Return the connections between nodes, and of clients with nodes, as `ss` lists them.
+
+    Of each: between whom it is, how many of both ends have it, the longest queue of what is not
+    acknowledged, and how often that was sent again.
+
+    Args:
+        networks: A process in the network of each machine; None: our own.
+        addresses: Of the nodes.
+    """
+    names = {address: node for node, address in addresses.items()}
+    found: dict[str, dict[str, Seen]] = {"brokers": {}, "clients": {}}
+    for network in networks.values():
+        prefix = ["nsenter", f"--net=/proc/{network}/ns/net", "--"] if network else []
+        argv = [*prefix, "ss", "-tnoH", "state", "established"]
+        listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        for line in listed.splitlines():
+            queue, *ends = line.split()[1:4]
+            ends = [end.replace("[::ffff:", "").replace("]", "") for end in ends]
+            nodes = sorted(names.get(end.rpartition(":")[0], "clients") for end in ends)
+            whose = found["clients" if "clients" in nodes else "brokers"]
+            if nodes == ["clients", "clients"]:
+                continue
+            fresh = {"pair": "-".join(nodes), "ends": 0, "queue": 0, "again": 0}
+            each = whose.setdefault(" ".join(sorted(ends)), fresh)
+            again = re.search(r"timer:\(on,[^,]*,(\d+)\)", line)
+            each["ends"] += 1
+            each["queue"] = max(each["queue"], int(queue))
+            each["again"] = max(each["again"], int(again[1]) if again else 0)
+    return found
+
+
 _ASKS = "import socket, sys; at = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1);\
 at.settimeout(1); at.sendall(b'srvr'); print(at.recv(9).decode())"
 

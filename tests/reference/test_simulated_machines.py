@@ -26,6 +26,7 @@ from cluster.reference.simulator.badness import BURST_BYTES, MS, BadLink, Badnes
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.network import Connection
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
 from results.record.clock import pause_until, stopwatch_s
@@ -47,6 +48,18 @@ class Ticking:
         assert isinstance(event, Fired)
         self.ticks.append(now)
         return [SetTimer(timer="tick", after_ns=S, at_most_ns=S)]
+
+
+class Silent:
+    """Says nothing on its connections."""
+
+    def __init__(self, number: int) -> None:
+        self.id, self.alive = number, True
+
+    def requested(self, over: Connection, number: int, message: object) -> None:
+        raise AssertionError(over, number, message)
+
+    answered = requested
 
 
 class NoFiles:
@@ -101,6 +114,24 @@ def test_machines_have_every_ability_of_hosts(machines: SimulatedMachines) -> No
         CanShiftClock,
     ):  # fmt: skip
         assert isinstance(machines, ability), ability
+
+
+def test_a_block_is_over_when_the_network_has_it_no_more(
+    simulation: Simulation, machines: SimulatedMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = simulation.network.connect(Silent(machines.host("n2").id), machines.host("n1"))
+    made.server = Silent(machines.host("n1").id)
+    (named,) = machines.connections([("n1", "n2")])
+    for block_id in ("a", "b"):
+        machines.block(block_id, [named])
+    assert machines.blocked("a") == {named: 0}
+    machines.unblock("a")
+    assert (machines.is_blocked("a"), machines.is_blocked("b")) == (False, True)
+    assert made.blocked == {"b": 0}, "the other fault's block is in force"
+    monkeypatch.setattr(simulation.network, "unblock", lambda *_: None)
+    machines.unblock("b")
+    assert machines.block_ids() == []
+    assert machines.is_blocked("b"), "nothing was undone"
 
 
 def test_a_bad_link_does_to_datagrams_what_it_says(

@@ -26,6 +26,7 @@ from cluster.reference.machine import (
     Say,
     SetTimer,
 )
+from cluster.reference.simulator import network as network_module
 from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted, Host
@@ -381,6 +382,68 @@ def test_what_a_cut_keeps_is_counted_once_however_often_a_stall_ends() -> None:
     simulation.run(20)
     (held,) = network._held.values()
     assert network.dropped[2, 1] == len(held.held_there) > 1000
+
+
+def test_a_blocked_connection_holds_both_ways_and_others_pass() -> None:
+    simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    network = simulation.network
+    (connection,) = network.connections()
+    assert (connection.ahead, connection.at_client, connection.at_server) == ((2, 1), True, True)
+    network.block(connection, "a")
+    seen, answered = len(echo.seen), len(asking.answers)
+    simulation.run(1)
+    assert len(echo.seen) - seen <= 1
+    assert len(asking.answers) - answered <= 1
+    assert connection.blocked["a"] >= 99
+    network.block(connection, "b")
+    simulation.run(1)
+    assert connection.blocked["a"] >= 199
+    assert 99 <= connection.blocked["b"] < 110, "what waited before is not its own"
+    network.unblock(connection, "a")
+    simulation.run(1)
+    assert len(echo.seen) - seen <= 1, "the other block is in force"
+    came: list[int] = []
+    network.probe((2, 1), lambda: came.append(1))
+    simulation.run(0.1)
+    assert came, "the link is open"
+    assert network.connections() == [connection], "neither end was told"
+    network.unblock(connection, "b")
+    simulation.run(4)
+    numbers = [number for _, number, _ in asking.answers]
+    assert numbers == list(range(1, len(numbers) + 1)), "TCP sent them again, in order"
+    network.block(connection, "a")
+    assert two.process is not None
+    network.break_off(connection)
+    simulation.run(1)
+    assert connection.at_client, "its end does not get through either"
+    network.unblock(connection, "a")
+    simulation.run(4)
+    assert connection not in network.connections()
+    assert network.connections(), "another one is in its place"
+
+
+def test_connections_that_are_over_are_forgotten_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_module, "MANY", 10)
+    simulation, one, *_ = pair(lambda _: Echo())
+    network, opened = simulation.network, set[int]()
+    for _ in range(100):
+        simulation.run(0.1)
+        (connection,) = network.connections()
+        opened.add(connection.number)
+        network.break_off(connection)
+    assert len(opened) > 90
+    assert len(network._made) <= 20
+    simulation.run(0.1)
+    one.lose_power()
+    simulation.run(0.1)
+    (connection,) = network.connections()
+    assert connection.at_client, "it was never told"
+    assert not connection.at_server
 
 
 def test_a_connection_that_is_opened_needs_both_ways() -> None:

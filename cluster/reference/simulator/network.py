@@ -32,6 +32,8 @@ CLIENT = -1
 """In a link: any machine of clients, of whom each has a number below zero."""
 NEVER = 1 << 63
 """Behind all virtual time."""
+MANY = 1000
+"""So many connections are remembered before those that are over are forgotten."""
 
 Link = tuple[int, int]
 """From a machine to another; one way."""
@@ -102,6 +104,8 @@ class Connection:
         looks_ns: When the client looks next for what is overdue.
         client_open, server_open: Whether the processes at its ends still hold it.
         broken: Nothing more comes over it but its end.
+        blocked: While not empty, what is sent over it waits, its end too, and neither end is told:
+            by each block, how many messages have come to wait since.
     """
 
     number: int
@@ -115,10 +119,28 @@ class Connection:
     client_open: bool = True
     server_open: bool = True
     broken: bool = False
+    blocked: dict[str, int] = field(default_factory=dict)
     there_ns: int = 0
     back_ns: int = 0
     held_there: deque[tuple[int, object]] = field(default_factory=deque)
     held_back: deque[tuple[int, object]] = field(default_factory=deque)
+
+    @property
+    def at_client(self) -> bool:
+        """Whether the end that opened it holds it, and knows of an answer to that."""
+        return self.client_open and self.client.alive and self.server is not None
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the other end holds it."""
+        return self.server is not None and self.server.alive and self.server_open
+
+    @property
+    def is_over(self) -> bool:
+        """Whether neither end holds it, nor ever will."""
+        if self.server is None:
+            return self.broken
+        return not (self.at_client or self.at_server)
 
 
 class Network:
@@ -145,6 +167,9 @@ class Network:
         self._held: dict[int, Connection] = {}
         self._last: dict[Link, int] = {}
         self._opened = 0
+        self._made: dict[int, Connection] = {}
+        """Those that may be established, and some that are over."""
+        self._tidies_at = MANY
         self.messages = 0
         """How many messages were handed over."""
         self.dropped: dict[Link, int] = {}
@@ -156,12 +181,19 @@ class Network:
         mine = client.id if client.id >= 0 else CLIENT
         ahead, behind = (mine, to.id), (to.id, mine)
         made = Connection(self._opened, ahead, behind, client, to)
+        self._remember(made)
         now = self._agenda.now
         made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)
         if self._latency.mean_life_s is not None:
             life_ns = int(self._random.expovariate(1 / self._latency.mean_life_s) * 1e9)
             self._agenda.at(now + life_ns, self.break_off, made)
         return made
+
+    def _remember(self, made: Connection) -> None:
+        if len(self._made) >= self._tidies_at:
+            left = {number: each for number, each in self._made.items() if not each.is_over}
+            self._made, self._tidies_at = left, max(MANY, 2 * len(left))
+        self._made[made.number] = made
 
     def send_there(self, over: Connection, number: int, message: object) -> None:
         """Send from the client's end; `END` for a number closes it."""
@@ -186,6 +218,21 @@ class Network:
         connection.held_back.clear()
         self.send_there(connection, END, None)
         self.send_back(connection, END, None)
+
+    def connections(self) -> list[Connection]:
+        """Return all connections that an end has established, the oldest first."""
+        return [each for each in self._made.values() if each.at_client or each.at_server]
+
+    def block(self, connection: Connection, block_id: str) -> None:
+        """Let nothing through over a connection; neither end is told. Blocks add up."""
+        connection.blocked.setdefault(block_id, 0)
+
+    def unblock(self, connection: Connection, block_id: str) -> None:
+        """Take one block back; what was sent meanwhile comes as TCP sends it again."""
+        connection.blocked.pop(block_id, None)
+        if connection.number in self._held and not connection.blocked:
+            delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
+            self._agenda.after(delay_ns, self._let_go, connection)
 
     def cut(self, links: list[Link]) -> None:
         """Let nothing through from a machine to another; cuts add up."""
@@ -300,7 +347,10 @@ class Network:
     def _come_there(self, over: Connection, number: int, message: object) -> None:
         if self._cuts and over.ahead in self._cuts:
             self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
-        if ((self._cuts or self._stalled) and self._stops_there(over)) or over.held_there:
+        if over.blocked:
+            _count(over)
+        stops = over.blocked or self._cuts or self._stalled
+        if (stops and self._stops_there(over)) or over.held_there:
             over.held_there.append((number, message))
             self._held[over.number] = over
             return
@@ -312,11 +362,14 @@ class Network:
             self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
-        if over.ahead in self._cuts or self._holds(over.ahead, over):
+        if over.blocked or over.ahead in self._cuts or self._holds(over.ahead, over):
             return True
         # A handshake needs both ways.
         opens = over.server is None
         return opens and (over.behind in self._cuts or self._holds(over.behind, over))
+
+    def _stops_back(self, over: Connection) -> bool:
+        return bool(over.blocked) or over.behind in self._cuts or self._holds(over.behind, over)
 
     def _holds(self, link: Link, over: Connection) -> bool:
         return link in self._stalled and self._bad[link].stalls(f"{over.number}")
@@ -354,6 +407,8 @@ class Network:
         link = over.behind
         if self._cuts and link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
+        elif over.blocked:
+            _count(over)
         elif not (over.held_back or (self._stalled and self._holds(link, over))):
             self._hand_over_back(over, number, message)
             return
@@ -370,7 +425,13 @@ class Network:
         """Hand over what was held, as far as nothing cuts or stalls it now."""
         while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
-        while over.held_back and not (over.behind in self._cuts or self._holds(over.behind, over)):
+        while over.held_back and not self._stops_back(over):
             self._hand_over_back(over, *over.held_back.popleft())
         if not over.held_there and not over.held_back:
             self._held.pop(over.number, None)
+
+
+def _count(over: Connection) -> None:
+    """Count a message that waits for each of the blocks."""
+    for block_id in over.blocked:
+        over.blocked[block_id] += 1

@@ -36,6 +36,7 @@ _NEVER = {
     "one-way": "commands of an attached cluster cut in both directions",
     "shape": "an attached cluster has no command that makes links bad",
     "shape-clients": "an attached cluster has no command that makes links bad",
+    "connections": "an attached cluster has no command that breaks a connection",
     "disk": "an attached cluster has no command that fills a disk",
     "clock": "an attached cluster has no command that shifts a clock",
     "slow-disk": "an attached cluster has no command that slows a disk down",
