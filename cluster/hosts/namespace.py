@@ -133,7 +133,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process in the node's namespace; it dies with the hosts, and with the harness."""
-        return self.machine(node).spawn(node, command)
+        return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
@@ -147,6 +147,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             machine.close()
         for machine in machines.values():
             machine.wait_closed()
+        self.resources.remove()
         remove_leavings(self.processes_file)
         self._cuts.clear()
         self._shapes.clear()

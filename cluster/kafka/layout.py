@@ -14,6 +14,7 @@ from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
 from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
 from cluster.protocol import (
+    CanLimitResources,
     CanShiftClock,
     Command,
     Disk,
@@ -32,6 +33,7 @@ TAIL_BYTES = 32_768
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
+    r"|Too many open files"
 )
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -118,7 +120,8 @@ class Layout:
         log = seat.folder / "logs" / "stdout.log"
         env = {**self._programs.environment(seat), **self._clock_of(node)}
         argv = self._programs.argv(seat, partial(self._java, node))
-        return Command(argv=argv, log=log, cwd=seat.folder, env=env)
+        limited = self._plan.limits_resources and isinstance(self._hosts, CanLimitResources)
+        return Command(argv=argv, log=log, cwd=seat.folder, env=env, limited=limited)
 
     def _java(self, node: str) -> Path | None:
         return self._hosts.java(node) if isinstance(self._hosts, HasSoftware) else None

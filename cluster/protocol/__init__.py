@@ -3,8 +3,8 @@
 Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
 them with `isinstance`, and a host need not lie.
 
-One module a theme: `machines`, `links` between them, `brokers`, the files of their `logs`; `errors`
-for what fails. Others import from here.
+One module a theme: `machines`, the `resources` that they give, `links` between them, `brokers`, the
+files of their `logs`; `errors` for what fails. Others import from here.
 """
 
 from cluster.protocol.brokers import (
@@ -61,6 +61,7 @@ from cluster.protocol.machines import (
     ProcessId,
     TellsRoom,
 )
+from cluster.protocol.resources import CanLimitResources, Handles, Memory, Processor
 
 __all__ = [
     "CLIENTS",
@@ -72,6 +73,7 @@ __all__ = [
     "CanFindCoordinators",
     "CanKill",
     "CanLimitDisk",
+    "CanLimitResources",
     "CanLosePower",
     "CanMakeTopics",
     "CanMoveLeaders",
@@ -91,6 +93,7 @@ __all__ = [
     "Ended",
     "Endpoint",
     "FullDiskError",
+    "Handles",
     "HasControllers",
     "HasFiles",
     "HasKeeper",
@@ -100,10 +103,12 @@ __all__ = [
     "Link",
     "Logs",
     "Measured",
+    "Memory",
     "PartitionState",
     "PartitionSummary",
     "PowerCut",
     "ProcessId",
+    "Processor",
     "Quality",
     "ReadsAllAtStart",
     "SharesProcesses",

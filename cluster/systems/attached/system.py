@@ -37,6 +37,7 @@ _NEVER = {
     "shape": "an attached cluster has no command that makes links bad",
     "disk": "an attached cluster has no command that fills a disk",
     "clock": "an attached cluster has no command that shifts a clock",
+    "resources": "an attached cluster has no command that limits what a server gets",
     "slow-disk": "an attached cluster has no command that slows a disk down",
     "files": "the files of an attached cluster are read, and never written",
     "topics": "topics that come and go have no prefix of the run on an attached cluster",

@@ -1,0 +1,140 @@
+"""Implements `CanLimitResources` for processes of this machine: prlimit and control groups."""
+
+import contextlib
+import errno
+import os
+import resource
+from pathlib import Path
+
+from cluster.hosts.groups import CPU, MEMORY, Group, group_of, name_of, remove_groups, tree
+from cluster.hosts.signals import is_running
+from cluster.protocol import ClusterError, Handles, Memory, ProcessId, Processor
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class LocalResources:
+    """What of this machine servers get.
+
+    Args:
+        processes_file: `RunPaths.processes`: groups are called by the run's mark.
+    """
+
+    def __init__(self, processes_file: Path) -> None:
+        self._processes_file = processes_file
+        self._servers: dict[str, ProcessId] = {}
+        self._homes: dict[str, Path] = {}
+        """By node: the group of `cpu` that its server was taken from, while it is in its own."""
+
+    def enclose(self, node: str, process: ProcessId) -> None:
+        """Put a server that was just started into a group of its own, and its later memory.
+
+        Raises:
+            ClusterError: It cannot be.
+        """
+        group = self._group(node, MEMORY)
+        try:
+            group.path.mkdir(exist_ok=True)
+            group.take(process.pid)
+        except OSError as refused:
+            raise ClusterError(_refused(group, refused)) from refused
+        self._servers[node] = process
+
+    def remove(self) -> None:
+        """Remove all groups of the run, whose servers have ended. Idempotent."""
+        if self._servers:
+            remove_groups(self._processes_file)
+            self._servers.clear()
+            self._homes.clear()
+
+    def handles(self, process: ProcessId) -> Handles:
+        """Return the file descriptors of a process."""
+        try:
+            numbers = frozenset(map(int, os.listdir(f"/proc/{process.pid}/fd")))  # noqa: PTH208 - names
+            soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        except OSError as gone:
+            raise ClusterError(f"process {process.pid} cannot be looked at: {gone}") from gone
+        if not is_running(process):
+            raise ClusterError(f"process {process.pid} has ended")
+        return Handles(numbers=numbers, soft=soft, hard=hard)
+
+    def limit_handles(self, process: ProcessId, soft: int) -> None:
+        """Have a process open no descriptor whose number would be `soft` or more."""
+        hard = self.handles(process).hard
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def processor(self, node: str) -> Processor:
+        """Return how much of the processors a node's server gets, and got."""
+        pid, group = self._server(node).pid, self._group(node, CPU)
+        try:
+            told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            limited = group.path.exists()
+            throttled, throttled_s = group.throttled() if limited else (0, 0.0)
+            share = group.share() if limited else None
+        except OSError as gone:
+            raise ClusterError(f"the server of {node} has ended") from gone
+        used_s = (int(told[11]) + int(told[12])) / TICKS
+        return Processor(share=share, throttled=throttled, throttled_s=throttled_s, used_s=used_s)
+
+    def limit_processor(self, node: str, share: float | None) -> None:
+        """Give a node's server so much of one core; None: as before."""
+        process, group = self._server(node), self._group(node, CPU)
+        apart = group.path != self._group(node, MEMORY).path
+        try:
+            if share is None:
+                self._set_free(node, process, group, apart=apart)
+                return
+            group.path.mkdir(exist_ok=True)
+            group.limit_processor(share)
+            if apart:
+                home = group_of(process.pid, tree().mounts[CPU], CPU)
+                self._homes.setdefault(node, home)
+                group.take(process.pid)
+        except OSError as refused:
+            raise ClusterError(_refused(group, refused)) from refused
+
+    def _set_free(self, node: str, process: ProcessId, group: Group, *, apart: bool) -> None:
+        if not group.path.exists():
+            return
+        group.limit_processor(None)
+        if apart:
+            if home := self._homes.pop(node, None):
+                if is_running(process):
+                    Group(home, unified=False).take(process.pid)
+            group.remove()
+
+    def memory(self, node: str) -> Memory:
+        """Return how much memory a node's server has."""
+        self._server(node)
+        return self._group(node, MEMORY).memory()
+
+    def limit_memory(self, node: str, limit_bytes: int | None) -> None:
+        """Give a node's server so much memory; None: as before."""
+        self._server(node)
+        group = self._group(node, MEMORY)
+        try:
+            group.limit_memory(limit_bytes)
+        except OSError as refused:
+            if refused.errno == errno.EBUSY:
+                raise ClusterError(
+                    f"the server of {node} has more memory than {limit_bytes} bytes, and the kernel"
+                    " cannot take it back"
+                ) from refused
+            raise ClusterError(_refused(group, refused)) from refused
+
+    def _server(self, node: str) -> ProcessId:
+        if node not in self._servers:
+            raise ClusterError(
+                f"the server of {node} was not started so that it can be limited; name the family in"
+                " the plan"
+            )
+        return self._servers[node]
+
+    def _group(self, node: str, control: str) -> Group:
+        found = tree()
+        name = name_of(self._processes_file, node)
+        return Group(found.parents[control] / name, unified=found.unified)
+
+
+def _refused(group: Group, refused: OSError) -> str:
+    return f"the control group {group.path} cannot be used: {refused.strerror}"
