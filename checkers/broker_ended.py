@@ -15,7 +15,10 @@ signals that no program sends itself by accident: those say nothing of the broke
 What would not prove it: an end after a fault that took something of the node's disk (wipe,
 bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
-explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
+explained by it. Nor an exit while a confirmed fault left that node no file handle, or shortly
+after, if its last words say that it had too many files open; nor a SIGKILL while one left it hardly
+any memory, if the kernel counted as many kills in the node's control group: one more is somebody
+else's. Nor an exit of a broker that a fault had ended, and that was to start again while
 another fault had gone on for so long that Kafka gives up: it found no controller.
 """
 
@@ -25,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import deeds, takes_keeper
-from checkers.columns import Mask, equal, ints
-from checkers.disk_losses import was_begun
+from checkers.changes import HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
+from checkers.columns import Mask, equal, ints, texts
+from checkers.disk_losses import json_object, was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -48,7 +51,7 @@ _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
-    "bridge", "flapping",
+    "bridge", "flapping", HANDLES, PROCESSOR, MEMORY,
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
 _GIVES_UP_NS = 30 * NS_PER_S
@@ -58,6 +61,9 @@ _CRASHES = frozenset(
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 _HEAP = "OutOfMemoryError: Java heap space"
+_NO_HANDLE = "Too many open files"
+"""What EMFILE is called by the C library, and so by Java and Python."""
+_BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
 _NAMED = 3
@@ -146,6 +152,7 @@ def _check(group: Group, *, outside: bool) -> Findings:
             if each.outside is outside
             and not (_explained(group, each) and not (outside and each.signalled))
             and not _shut_out(group, each)
+            and not _starved(group, each)
         ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
@@ -159,6 +166,49 @@ def _explained(group: Group, end: End) -> bool:
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
     why = equal(faults, "kind", *_TAKING) | (equal(faults, "kind", *_HINDERING) & ~over)
     return bool((begun & why).any())
+
+
+def _starved(group: Group, end: End) -> bool:
+    """Tell whether a confirmed fault that left its node too little of a resource was why."""
+    faults = group.table("faults")
+    asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
+    over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
+    felt = (ints(faults, "confirmed_ns") >= 0) & (asked_ns <= end.seen_ns) & ~over
+    rows = zip(
+        deeds(faults), texts(faults, "heal_effect"), asked_ns.tolist(),
+        (felt & _hits(faults, end)).tolist(), strict=True,
+    )  # fmt: skip
+    return any(
+        (deed == HANDLES and _lacked_handles(end, json_object(heal)))
+        or (deed == MEMORY and _killed_by_kernel(group, end, json_object(heal), since_ns))
+        for deed, heal, since_ns, hit in rows
+        if hit
+    )
+
+
+def _lacked_handles(end: End, heal: dict[str, object]) -> bool:
+    """Tell whether a broker's last words, noted at its end or at the heal, say what it lacked."""
+    said = heal.get("said")
+    noted = said.get(end.node) if isinstance(said, dict) else None
+    words = (*end.said, *(noted if isinstance(noted, list) else ()))
+    return not end.signalled and any(_NO_HANDLE in str(line) for line in words)
+
+
+def _killed_by_kernel(group: Group, end: End, heal: dict[str, object], since_ns: int) -> bool:
+    """Tell whether the kernel killed a broker for memory, as often as it was found killed.
+
+    As long as the fault is not healed, the kernel's count is not known.
+    """
+    if end.how != _BY_KERNEL or not heal:
+        return end.how == _BY_KERNEL
+    kills = heal.get("kills")
+    counted = kills.get(end.node) if isinstance(kills, dict) else None
+    found = [
+        each
+        for each in _ends(group)
+        if (each.node, each.how) == (end.node, end.how) and since_ns <= each.seen_ns <= end.seen_ns
+    ]
+    return isinstance(counted, int) and len(found) <= counted
 
 
 def _hits(faults: pa.Table, end: End) -> Mask:

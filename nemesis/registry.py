@@ -18,6 +18,7 @@ from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
 from nemesis.disputed_election import LEAST_VOTERS, DisputedElection, has_enough_voters
 from nemesis.duplicate import duplicate
+from nemesis.few_handles import FewHandles
 from nemesis.flapping import Flapping
 from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
@@ -29,6 +30,8 @@ from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
 from nemesis.kill_twice import KillTwice
+from nemesis.little_memory import LittleMemory
+from nemesis.little_processor import LittleProcessor
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
@@ -253,6 +256,16 @@ def _keeper(
     )
 
 
+def _resource(make: FaultMaker) -> Kind:
+    return Kind(
+        family="resources",
+        make=make,
+        settle_s=8,
+        starts=1,
+        needs=frozenset({Ability.RESOURCES, Ability.KILL}),
+    )
+
+
 def _files(
     family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
 ) -> Kind:
@@ -387,6 +400,9 @@ KINDS: dict[str, Kind] = {
         family="keeper-links",
         aspect=Aspect.LINKS,
     ),
+    "few-handles": _resource(FewHandles),
+    "little-processor": _resource(LittleProcessor),
+    "little-memory": _resource(LittleMemory),
 }
 
 

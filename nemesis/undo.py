@@ -98,6 +98,14 @@ class QuickenDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeResources:
+    """Give a broker what it got before. Limits of a dead run end with its brokers and groups."""
+
+    kind: Literal["free-resources"] = "free-resources"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
     """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
 
@@ -132,6 +140,7 @@ Undo = Annotated[
     | EmptyDisk
     | UnlockDisk
     | QuickenDisk
+    | FreeResources
     | Reassign
     | DropTopics
     | TrueClock,

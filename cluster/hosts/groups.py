@@ -320,9 +320,9 @@ def _delegated(mount: Mount, proc: Path) -> Path | None:
         if not path.is_relative_to(mount.at):
             continue
         handed_on = path / "cgroup.subtree_control"
-        if handed_on.exists() and {CPU, MEMORY} <= {*handed_on.read_text().split()}:
-            if os.access(path, os.W_OK) and os.access(path / "cgroup.procs", os.W_OK):
-                return path
+        ours = os.access(path, os.W_OK) and os.access(path / "cgroup.procs", os.W_OK)
+        if ours and handed_on.exists() and {CPU, MEMORY} <= {*handed_on.read_text().split()}:
+            return path
     return None
 
 

@@ -1,6 +1,5 @@
 """Implements `CanLimitResources` for processes of this machine: prlimit and control groups."""
 
-import contextlib
 import errno
 import os
 import resource
@@ -98,9 +97,8 @@ class LocalResources:
             return
         group.limit_processor(None)
         if apart:
-            if home := self._homes.pop(node, None):
-                if is_running(process):
-                    Group(home, unified=False).take(process.pid)
+            if (home := self._homes.pop(node, None)) and is_running(process):
+                Group(home, unified=False).take(process.pid)
             group.remove()
 
     def memory(self, node: str) -> Memory:
@@ -125,8 +123,8 @@ class LocalResources:
     def _server(self, node: str) -> ProcessId:
         if node not in self._servers:
             raise ClusterError(
-                f"the server of {node} was not started so that it can be limited; name the family in"
-                " the plan"
+                f"the server of {node} was not started so that it can be limited; name the family"
+                " in the plan"
             )
         return self._servers[node]
 

@@ -28,6 +28,7 @@ from cluster.protocol.brokers import (
     ReadsAllAtStart,
     SharesProcesses,
     Summary,
+    TellsLastWords,
 )
 from cluster.protocol.errors import (
     ClusterError,
@@ -113,6 +114,7 @@ __all__ = [
     "ReadsAllAtStart",
     "SharesProcesses",
     "Summary",
+    "TellsLastWords",
     "TellsRoom",
     "UserError",
     "Vote",

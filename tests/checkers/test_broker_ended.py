@@ -146,6 +146,87 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+    for short_of in ("handles", "processor", "memory"):
+        wanting = {"kind": "by what it did", "effect": f'{{"kind": "{short_of}"}}'}
+        assert told("1", other=wanting, own={}) == []
+        assert told("1", other=wanting, own=wanting), "they end nobody that starts again"
+
+
+EMFILE = "java.nio.file.FileSystemException: data/x.tmp: Too many open files"
+HALTED = "ERROR Shutdown broker because all log dirs in data have failed"
+
+
+def starved(of: str, *, heal: str | None = None, **other: object) -> Row:
+    """Return a fault of the resources of n2, from 50 to 58 s, by what it measured."""
+    return {
+        "kind": "by what it did", "targets": ["n2"], "requested_ns": 50 * S,
+        "confirmed_ns": 51 * S, "healed_ns": 58 * S, "effect": f'{{"kind": "{of}"}}',
+        "heal_effect": heal, **other,
+    }  # fmt: skip
+
+
+def left_of(checker: Checker, fault: Row, *ends: Milestone) -> int:
+    return len(sentences(checker, group(facts(milestones=(WATCHED, *ends)), faults=[fault])))
+
+
+def test_who_had_no_file_handle_left_may_halt() -> None:
+    halted = ended("1", said=f"{EMFILE}\n{HALTED}")
+    assert left_of(BY_ITSELF, starved("handles"), halted) == 0
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=None), halted) == 0
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S), halted) == 0
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S - 1), halted), "long over"
+    assert left_of(BY_ITSELF, starved("handles", confirmed_ns=None), halted), "it was not felt"
+    assert left_of(BY_ITSELF, starved("handles", requested_ns=61 * S), halted), "it came later"
+    assert left_of(BY_ITSELF, starved("handles", targets=["n1"]), halted), "of another node"
+    assert left_of(BY_ITSELF, starved("processor"), halted), "that takes no handle"
+    assert left_of(BY_ITSELF, starved("memory"), halted)
+    assert left_of(BY_ITSELF, starved("handles"), ended("1", said=HALTED)), "for another reason"
+    assert left_of(BY_ITSELF, starved("handles"), ended("-6", said=EMFILE)), "a crash"
+    assert left_of(OUTSIDE, starved("handles"), ended("-9", said=EMFILE)), "nor a kill"
+    assert left_of(OUTSIDE, starved("handles"), ended("", said=EMFILE)) == 0
+    assert left_of(OUTSIDE, starved("handles"), ended("stopped", said=EMFILE))
+
+
+def test_what_it_said_last_may_be_noted_by_the_heal_that_started_it_again() -> None:
+    def heal(said: str) -> Row:
+        return starved("handles", heal=f'{{"kind": "freed", "said": {said}}}')
+
+    assert left_of(BY_ITSELF, heal(f'{{"n2": ["{EMFILE}", "last"]}}'), ended("1")) == 0
+    for other in (f'{{"n1": ["{EMFILE}"]}}', '{"n2": ["ERROR no room"]}', "{}", '{"n2": 7}', "[1]"):
+        assert left_of(BY_ITSELF, heal(other), ended("1")), other
+
+
+@pytest.mark.parametrize("code", ["-9", "137"])
+def test_who_the_kernel_killed_for_memory_was_hit_by_nobody_else(code: str) -> None:
+    def heal(kills: str) -> Row:
+        return starved("memory", heal=f'{{"kind": "freed", "kills": {kills}}}')
+
+    assert left_of(OUTSIDE, heal('{"n2": 1}'), ended(code)) == 0
+    assert left_of(OUTSIDE, starved("memory", healed_ns=None), ended(code)) == 0, "not counted yet"
+    for other in ('{"n2": 0}', '{"n1": 1}', "{}", "7", '{"n2": "many"}'):
+        assert left_of(OUTSIDE, heal(other), ended(code)), other
+    of_another = {**heal('{"n2": 1}'), "targets": ["n1"]}
+    assert left_of(OUTSIDE, of_another, ended(code)), "of another node"
+    assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "confirmed_ns": None}, ended(code))
+    assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "healed_ns": 29 * S}, ended(code)), "long over"
+    of_processor = {**heal('{"n2": 1}'), "effect": '{"kind": "processor"}'}
+    assert left_of(OUTSIDE, of_processor, ended(code)), "that kills nobody"
+
+
+def test_one_kill_more_than_the_kernel_counted_is_somebody_elses() -> None:
+    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 1}}')
+    later = Milestone(name=ENDED, at_ns=61 * S, detail=dict(ended("-9").detail))
+    before = Milestone(name=ENDED, at_ns=49 * S, detail=dict(ended("-9").detail))
+    assert left_of(OUTSIDE, fault, ended("-9"), later) == 1
+    assert left_of(OUTSIDE, fault, before, ended("-9")) == 1, "the earlier one, and it alone"
+    assert left_of(OUTSIDE, fault, ended("-9", node="n1"), ended("-9")) == 1
+    assert left_of(OUTSIDE, fault, ended("-15"), later) == 1, "the kernel sends no SIGTERM"
+
+
+def test_no_want_of_memory_explains_an_exit() -> None:
+    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 1}}')
+    assert left_of(BY_ITSELF, fault, ended("3", said="java.lang.OutOfMemoryError: Java heap space"))
+    assert left_of(OUTSIDE, fault, ended("")), "nobody saw how"
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -1,0 +1,171 @@
+"""The fault `few-handles`: a broker may open no more than a few files and connections.
+
+As where the limit of descriptors was left at its default, or where clients have come in a crowd:
+its soft limit of `RLIMIT_NOFILE` is lowered to what it has open and 0 to 8 more (prlimit(2)), and
+connections of our own take these. Whatever opens a file or accepts a connection then gets EMFILE.
+Kafka's log folder fails with the first file that it cannot open, a checkpoint for example, and a
+broker without another folder halts. In about half of all cases the crowd goes as soon as nothing
+is left, and the broker may live on with the few. Healed by the limit of before, and a start.
+
+What it does not imitate: the limit of the whole machine (ENFILE).
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+from cluster.protocol import ClusterError, Handles
+from nemesis.in_words import InWords
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.resource_effects import FreedEffect, HandlesEffect
+from nemesis.resources import StarvedBrokers
+from nemesis.undo import FreeResources, Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+MOST_SPARE = 8
+MOST_MORE = 4
+"""Connections beyond what is left: the broker may close something meanwhile."""
+CONNECT_S = ACCEPT_S = 1.0
+
+
+class FewHandles:
+    """Brokers that cannot open another descriptor, and what they have then.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts limit resources.
+
+    Raises:
+        ClusterError: They do not.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        self.targets = aim.targets
+        self._site = site
+        self._hit = StarvedBrokers(aim, site)
+        self._spare = aim.rng.randint(0, MOST_SPARE)
+        self._lasting = aim.rng.choice((False, True))
+        self._before: dict[str, Handles] = {}
+        self._limits: dict[str, tuple[int, int]] = {}
+        self._crowd: dict[str, list[socket.socket]] = {}
+        self._felt: set[str] = set()
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[FreeResources | Restart, ...]:
+        """Return the limits to give back, and the brokers to start again."""
+        return self._hit.undo()
+
+    def inject(self) -> None:
+        """Lower the limits, then connect until nothing is left."""
+        self._started_s = stopwatch_s()
+        for node in self._hit.each():
+            process = self._hit.brokers.before[node]
+            before = self._before[node] = self._hit.hosts.handles(process)
+            *_, soft = before.free(self._spare + 1)
+            self._limits[node] = (before.soft, soft)
+            self._hit.hosts.limit_handles(process, soft)
+            self._fill(node)
+
+    def confirm(self, patience: Patience) -> HandlesEffect | None:
+        """See that each broker has as many descriptors as it may."""
+        try:
+            wait_until(
+                lambda: all(self._has_none_left(node) for node in self._hit.each()),
+                timeout_s=patience.limit_s,
+                what="no descriptor to be left",
+                interval_s=0.02,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        crowd = {node: len(connections) for node, connections in self._crowd.items()}
+        if not self._lasting:
+            self._disperse()
+        return HandlesEffect(
+            took_s=stopwatch_s() - self._started_s,
+            open_before={node: len(each.numbers) for node, each in self._before.items()},
+            limits=self._limits,
+            spare=self._spare,
+            crowd=crowd,
+            lasting=self._lasting,
+            processes=self._hit.brokers.changes(),
+        )
+
+    def heal(self) -> None:
+        """Give the limits of before back, and start the brokers that ended. Idempotent."""
+        self._disperse()
+        for node in self._limited():
+            self._hit.hosts.limit_handles(self._hit.brokers.before[node], self._limits[node][0])
+        self._hit.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> FreedEffect | None:
+        """See that the limits are as before, and that the brokers are registered."""
+        for node in self._limited():
+            now = self._hit.hosts.handles(self._hit.brokers.before[node])
+            if (now.soft, now.hard) != (self._before[node].soft, self._before[node].hard):
+                return None
+        return self._hit.wait_back(patience)
+
+    def _limited(self) -> Iterator[str]:
+        return (node for node in self._hit.living() if node in self._limits)
+
+    def _has_none_left(self, node: str) -> bool:
+        """Tell whether a broker has or had no descriptor left; one that has ended had not."""
+        if node not in self._felt and self._hit.lives(node):
+            with suppress(ClusterError):  # It ends this moment.
+                if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
+                    self._felt.add(node)
+        return node in self._felt
+
+    def _fill(self, node: str) -> None:
+        """Connect to a broker, one connection after the other, until it has nothing left.
+
+        Not more: who waits to be accepted makes Kafka try and write a trace, without a pause.
+        """
+        crowd = self._crowd.setdefault(node, [])
+        address = self._address(node)
+        while not self._has_none_left(node) and len(crowd) < self._spare + MOST_MORE:
+            before = self._open(node)
+            try:
+                crowd.append(socket.create_connection(address, timeout=CONNECT_S))
+            except OSError:
+                return  # It has ended, or accepts nobody.
+            self._wait_accepted(node, before)
+
+    def _wait_accepted(self, node: str, before: int) -> None:
+        with suppress(WaitTimeoutError):
+            wait_until(
+                lambda: self._has_none_left(node) or self._open(node) > before,
+                timeout_s=ACCEPT_S,
+                what="the connection to be accepted",
+                interval_s=0.01,
+            )
+
+    def _open(self, node: str) -> int:
+        try:
+            return len(self._hit.hosts.handles(self._hit.brokers.before[node]).numbers)
+        except ClusterError:
+            return 0
+
+    def _address(self, node: str) -> tuple[str, int]:
+        places = self._site.cluster.bootstrap().split(",")
+        host, _, port = places[list(self._site.cluster.nodes).index(node)].rpartition(":")
+        return host, int(port)
+
+    def _disperse(self) -> None:
+        for connections in self._crowd.values():
+            while connections:
+                connections.pop().close()
+
+
+SAYS = {
+    "few-handles": InWords(
+        does="a broker cannot open another file or connection; it halts if it needs a file",
+        injected="prlimit: the limit of descriptors is what it has and 0 to 8 more, which"
+        " connections of our own take",
+        proven="`/proc/PID/fd` has no number left below the limit",
+        undone="the limit of before; a start if it ended",
+    ),
+}

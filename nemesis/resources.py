@@ -1,0 +1,68 @@
+"""Brokers that get less of a resource than they want, as the faults of that family use them."""
+
+from collections.abc import Iterator
+
+from cluster.protocol import CanLimitResources, ClusterError, TellsLastWords
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.resource_effects import FreedEffect
+from nemesis.undo import FreeResources, Restart
+
+
+class StarvedBrokers:
+    """The brokers of a fault's targets, and the hosts that limit them.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts limit resources.
+
+    Attributes:
+        brokers: As they were before the fault.
+        hosts: Limit them.
+
+    Raises:
+        ClusterError: They do not; or no broker runs on a target.
+    """
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if site.hosts is None or not isinstance(site.hosts, CanLimitResources):
+            raise ClusterError("these hosts cannot limit what a broker gets: use --hosts namespace")
+        self.hosts: CanLimitResources = site.hosts
+        self.brokers = HitBrokers(site, aim.targets)
+        self._site, self._targets = site, aim.targets
+        self._said: dict[str, tuple[str, ...]] = {}
+
+    def undo(self) -> tuple[FreeResources | Restart, ...]:
+        """Return the brokers to give back what they had, and to start again if they ended."""
+        return (
+            *(FreeResources(node=node) for node in self._targets),
+            *(Restart(node=node) for node in self._targets),
+        )
+
+    def each(self) -> tuple[str, ...]:
+        """Return one target of each process."""
+        return self.brokers.one_a_process()
+
+    def living(self) -> Iterator[str]:
+        """Yield one target of each process that has not ended."""
+        return (node for node in self.each() if self.lives(node))
+
+    def lives(self, node: str) -> bool:
+        """Tell whether the broker that was hit still runs."""
+        return self._site.state_of(self.brokers.before[node]) not in GONE
+
+    def start_missing(self) -> None:
+        """Start those that ended; what these said last is kept. Their limits are gone by now."""
+        self.brokers.note_heal()
+        words = self._site.cluster if isinstance(self._site.cluster, TellsLastWords) else None
+        for node in self._targets:
+            if words is not None and node not in self._said and not self.lives(node):
+                self._said[node] = tuple(words.complaints(node))
+        self.brokers.start_missing()
+
+    def wait_back(
+        self, patience: Patience, *, kills: dict[str, int] | None = None
+    ) -> FreedEffect | None:
+        """Wait until all run and are registered; None if that does not come."""
+        back = self.brokers.wait_back(patience)
+        return None if back is None else FreedEffect.of(back, kills=kills or {}, said=self._said)
