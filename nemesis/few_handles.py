@@ -150,8 +150,11 @@ class FewHandles:
             return 0
 
     def _address(self, node: str) -> tuple[str, int]:
-        places = self._site.cluster.bootstrap().split(",")
-        host, _, port = places[list(self._site.cluster.nodes).index(node)].rpartition(":")
+        cluster = self._site.cluster
+        places = dict(zip(cluster.nodes, cluster.bootstrap().split(","), strict=False))
+        host, _, port = places.get(node, "").rpartition(":")
+        if not port.isdigit():
+            raise ClusterError(f"{node} has no address at which clients could use up its handles")
         return host, int(port)
 
     def _disperse(self) -> None:

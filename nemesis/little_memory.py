@@ -1,7 +1,7 @@
 """The fault `little-memory`: a broker gets hardly more memory than it cannot do without.
 
 As in a container whose limit is too tight: the limit of its control group (cgroup `memory`) is set
-1 to 16 MiB above what the kernel cannot take back from it. The files that the kernel kept in memory
+0 to 16 MiB above what the kernel cannot take back from it. The files that the kernel kept in memory
 for it go, so that reads come from the disk; if the broker wants more than is left, the kernel kills
 it (SIGKILL), which takes no page cache. Healed by taking the limit away, and a start.
 
@@ -16,7 +16,7 @@ from nemesis.resources import StarvedBrokers
 from nemesis.undo import FreeResources, Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
-ROOMS_MB = (1, 2, 4, 16)
+ROOMS_MB = (0, 1, 4, 16)
 MOST_TRIES = 32
 """Each with another MiB: what is dirty, or in use, is not taken back at once."""
 
@@ -121,7 +121,7 @@ class LittleMemory:
 
 SAYS = {
     "little-memory": InWords(
-        does="a broker gets 1 to 16 MiB more than it cannot do without; the kernel may kill it",
+        does="a broker gets 0 to 16 MiB more than it cannot do without; the kernel may kill it",
         injected="a limit of its control group (cgroup `memory`)",
         proven="the kernel counts how often it wanted more, and whether it killed it",
         undone="the limit goes; a start if it was killed",

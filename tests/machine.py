@@ -21,7 +21,7 @@ import pytest
 from _pytest.outcomes import Skipped
 
 from cluster.hosts.choose import choose_hosts
-from cluster.hosts.examine import Finding, clock_trial, docker
+from cluster.hosts.examine import Finding, clock_trial, docker, groups_trial
 from cluster.hosts.namespace import search_path
 from cluster.java import find_java
 from cluster.protocol import UserError
@@ -219,6 +219,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "ssh": _ssh,
     "chromium": lambda: _of(browser()),
     "faketime": lambda: _of(clock_trial()),
+    "cgroup": lambda: _of(groups_trial()),
     "java": _java,
     "compiler": _compiler,
     "namespaces": _namespaces,

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.clock import library
+from cluster.hosts.groups import why_not as why_unlimited
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 CLAIMS = {
-    PROCESS: OF_SYSTEMS | {Ability.CLOCK},
+    PROCESS: OF_SYSTEMS | {Ability.CLOCK, Ability.RESOURCES},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
     DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
     SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
@@ -114,6 +115,7 @@ def test_every_kind_has_a_proof() -> None:
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
+    lacking |= {Ability.RESOURCES} if why_unlimited() else set()
     # Of ssh hosts nobody knows which they are, and so what they lack.
     assert able(abilities_of(hosts)) == CLAIMS[hosts] - (lacking if hosts != SSH else set())
 
@@ -128,7 +130,11 @@ def is_refused(story: Story, kind: str) -> bool:
     for why in reasons:
         assert why in story["refused"]
         assert why in story["left_out"]
-    lacks = {Ability.SHAPE: not story["tun_opens"], Ability.CLOCK: library() is None}
+    lacks = {
+        Ability.SHAPE: not story["tun_opens"],
+        Ability.CLOCK: library() is None,
+        Ability.RESOURCES: bool(why_unlimited()),
+    }
     assert all(lacks.get(need) for need in KINDS[kind].needs if story["why_not"][need])
     if Ability.SHAPE in KINDS[kind].needs:
         assert "cannot shape on n" in story["tried"]

@@ -1,0 +1,107 @@
+"""Small servers on real hosts, for faults of what the kernel gives a process."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+from cluster.hosts.process import ProcessHosts, free_ports
+from cluster.protocol import Command, ProcessId
+from nemesis.protocol import Aim, FaultMaker, Site
+from nemesis.protocol import Fault as AnyFault
+from results.record.clock import WaitTimeoutError, wait_until
+from results.record.paths import RunPaths
+from tests.nemesis.play_in_namespaces import Sleepers
+
+SERVER = """
+import socket, sys, threading, time
+port, does = int(sys.argv[1]), sys.argv[2]
+server = socket.create_server(("127.0.0.1", port))
+kept = []
+def accept():
+    while True:
+        try:
+            kept.append(server.accept())
+        except OSError as refused:
+            print(refused, flush=True)
+            if does == "halt":
+                time.sleep(0.2)
+                import os; os._exit(1)
+            time.sleep(0.05)
+threading.Thread(target=accept, daemon=True).start()
+while does == "spin":
+    pass
+while does == "grow":
+    kept.append(b"x" * (1 << 20))
+    time.sleep(0.02)
+while True:
+    time.sleep(1)
+"""
+
+
+class Servers(Sleepers):
+    """A cluster of such servers; one that runs is registered, and its last words are kept.
+
+    Args:
+        hosts: Theirs.
+        folder: For their output.
+        does: `wait` for clients, `halt` if it cannot accept one, `spin`, or `grow`.
+    """
+
+    def __init__(self, hosts: ProcessHosts, folder: Path, does: str) -> None:
+        super().__init__(("n1", "n2"), hosts, folder)
+        self.does, self.limited = does, True
+        self._ports = dict(zip(self.nodes, free_ports(2), strict=True))
+
+    def start_node(self, node: str) -> ProcessId:
+        argv = [sys.executable, "-c", SERVER, f"{self._ports[node]}", self.does]
+        log = self._folder / f"{node}.log"
+        command = Command(argv=argv, log=log, cwd=self._folder, limited=self.limited)
+        self._processes[node] = self._hosts.spawn(node, command)
+        wait_until(lambda: self.is_listening(node), timeout_s=20, what=f"{node} to listen")
+        return self._processes[node]
+
+    def is_listening(self, node: str) -> bool:
+        """Tell whether a server takes connections."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._ports[node])):
+            return True
+        return False
+
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def complaints(self, node: str) -> list[str]:
+        return (self._folder / f"{node}.log").read_text().splitlines()[-3:]
+
+
+@contextmanager
+def serving(folder: Path, does: str) -> Iterator[tuple[Servers, ProcessHosts]]:
+    """Run servers on processes of this machine."""
+    hosts = ProcessHosts(("n1", "n2"), RunPaths(folder).processes)
+    hosts.up()
+    try:
+        cluster = Servers(hosts, folder, does)
+        cluster.start()
+        yield cluster, hosts
+    finally:
+        hosts.down()
+
+
+def aimed(make: FaultMaker, cluster: Servers, hosts: ProcessHosts, *, seed: int = 0) -> AnyFault:
+    """Return a fault of n2."""
+    aim = Aim(fault_id=1, targets=("n2",), rng=Random(seed))
+    return make(aim, Site.of(cluster, hosts))
+
+
+def is_gone(cluster: Servers, hosts: ProcessHosts) -> bool:
+    """Wait for n2 to end; tell whether it did within ten seconds."""
+    process = cluster.process("n2")
+    assert process is not None
+    try:
+        return wait_until(
+            lambda: hosts.state_of(process) in {None, "Z", "X"}, timeout_s=10, what="its end"
+        )
+    except WaitTimeoutError:
+        return False
