@@ -24,6 +24,7 @@ _MODULES = (
     "payloads",
     "quorum",
     "replicas",
+    "resources",
     "transactions",
 )
 
