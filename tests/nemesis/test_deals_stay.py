@@ -44,6 +44,7 @@ DEALT = {
     ("keeper",): "a5dff261f96dfff8",
     ("keeper-links",): "21df787c1da97cad",
     ("double",): "1a8fd1eba99f9d50",
+    ("resources",): "?",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
 }
 """By families, none being the default's: digests of schedules in which nothing takes records."""
