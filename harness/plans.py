@@ -74,7 +74,8 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
                              # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
                              # clock, leadership, topics, outage, keeper,
-                             # keeper-links, double; "all": all that work (logquake doctor).
+                             # keeper-links, double,
+                             # resources; "all": all that work (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60

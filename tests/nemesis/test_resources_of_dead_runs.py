@@ -15,6 +15,7 @@ from nemesis.undo import FreeResources, Restart
 from results.record.paths import RunPaths
 from tests.machine import needs
 
+OURS = [name for name, each in KINDS.items() if each.family == "resources"]
 pytestmark = needs("cgroup")
 
 
