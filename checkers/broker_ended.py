@@ -23,6 +23,7 @@ another fault had gone on for so long that Kafka gives up: it found no controlle
 """
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,7 +187,7 @@ def _starved(group: Group, end: End) -> bool:
     )
 
 
-def _lacked_handles(end: End, heal: dict[str, object]) -> bool:
+def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
     """Tell whether a broker's last words, noted at its end or at the heal, say what it lacked."""
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
@@ -194,7 +195,7 @@ def _lacked_handles(end: End, heal: dict[str, object]) -> bool:
     return not end.signalled and any(_NO_HANDLE in str(line) for line in words)
 
 
-def _killed_by_kernel(group: Group, end: End, heal: dict[str, object], since_ns: int) -> bool:
+def _killed_by_kernel(group: Group, end: End, heal: Mapping[str, object], since_ns: int) -> bool:
     """Tell whether the kernel killed a broker for memory, as often as it was found killed.
 
     As long as the fault is not healed, the kernel's count is not known.

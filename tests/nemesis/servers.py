@@ -48,17 +48,18 @@ class Servers(Sleepers):
         hosts: Theirs.
         folder: For their output.
         does: `wait` for clients, `halt` if it cannot accept one, `spin`, or `grow`.
+        limited: Whether they are started so that they can be limited.
     """
 
-    def __init__(self, hosts: ProcessHosts, folder: Path, does: str) -> None:
+    def __init__(self, hosts: ProcessHosts, folder: Path, does: str, *, limited: bool) -> None:
         super().__init__(("n1", "n2"), hosts, folder)
-        self.does, self.limited = does, True
+        self.does, self._limited = does, limited
         self._ports = dict(zip(self.nodes, free_ports(2), strict=True))
 
     def start_node(self, node: str) -> ProcessId:
         argv = [sys.executable, "-c", SERVER, f"{self._ports[node]}", self.does]
         log = self._folder / f"{node}.log"
-        command = Command(argv=argv, log=log, cwd=self._folder, limited=self.limited)
+        command = Command(argv=argv, log=log, cwd=self._folder, limited=self._limited)
         self._processes[node] = self._hosts.spawn(node, command)
         wait_until(lambda: self.is_listening(node), timeout_s=20, what=f"{node} to listen")
         return self._processes[node]
@@ -77,12 +78,14 @@ class Servers(Sleepers):
 
 
 @contextmanager
-def serving(folder: Path, does: str) -> Iterator[tuple[Servers, ProcessHosts]]:
+def serving(
+    folder: Path, does: str, *, limited: bool = True
+) -> Iterator[tuple[Servers, ProcessHosts]]:
     """Run servers on processes of this machine."""
     hosts = ProcessHosts(("n1", "n2"), RunPaths(folder).processes)
     hosts.up()
     try:
-        cluster = Servers(hosts, folder, does)
+        cluster = Servers(hosts, folder, does, limited=limited)
         cluster.start()
         yield cluster, hosts
     finally:

@@ -46,6 +46,8 @@ OF_NO_HOSTS = frozenset({
 })  # fmt: skip
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night."""
+OF_THIS_MACHINE = frozenset(name for name, kind in KINDS.items() if Ability.RESOURCES in kind.needs)
+"""Kinds for which all hosts that can have them have the same code: played as those."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
     f"{NAMESPACE}{WITH_ZOOKEEPER}": [pytest.mark.namespaces, needs("root")],
@@ -59,7 +61,9 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
-    marks += [pytest.mark.night] if kind in OF_NO_HOSTS and room != PROCESS else []
+    marks += (
+        [pytest.mark.night] if kind in OF_NO_HOSTS | OF_THIS_MACHINE and room != PROCESS else []
+    )
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 

@@ -114,7 +114,8 @@ def test_a_server_that_died_meanwhile_is_started_again_without_a_quota(tmp_path:
 
 
 def test_a_server_that_was_not_started_so_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
-        hosts.resources._servers.clear()
-        with pytest.raises(ClusterError, match="n2 was not started so that it can be limited"):
-            aimed(LittleProcessor, cluster, hosts).inject()
+    with (
+        serving(tmp_path, "wait", limited=False) as (cluster, hosts),
+        pytest.raises(ClusterError, match="n2 was not started so that it can be limited"),
+    ):
+        aimed(LittleProcessor, cluster, hosts).inject()

@@ -15,7 +15,11 @@ from nemesis.undo import FreeResources, Restart
 from results.record.paths import RunPaths
 from tests.machine import needs
 
-OURS = [name for name, each in KINDS.items() if each.family == "resources"]
+OURS = [
+    pytest.param(name, marks=[] if "processor" in name else pytest.mark.night)  # It has all groups.
+    for name, each in KINDS.items()
+    if each.family == "resources"
+]
 pytestmark = needs("cgroup")
 
 
