@@ -176,29 +176,35 @@ def _starved(group: Group, end: End) -> bool:
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
     felt = (ints(faults, "confirmed_ns") >= 0) & (asked_ns <= end.seen_ns) & ~over
     rows = zip(
-        deeds(faults), texts(faults, "heal_effect"), asked_ns.tolist(),
+        deeds(faults), texts(faults, "heal_effect"), asked_ns.tolist(), (healed_ns < 0).tolist(),
         (felt & _hits(faults, end)).tolist(), strict=True,
     )  # fmt: skip
+    mine = [(deed, {} if lasts else json_object(heal), since_ns)
+            for deed, heal, since_ns, lasts, hit in rows if hit]  # fmt: skip
     return any(
-        (deed == HANDLES and _lacked_handles(end, json_object(heal)))
-        or (deed == MEMORY and _killed_by_kernel(group, end, json_object(heal), since_ns))
-        for deed, heal, since_ns, hit in rows
-        if hit
+        (deed == HANDLES and _lacked_handles(end, heal))
+        or (deed == MEMORY and _killed_by_kernel(group, end, heal, since_ns))
+        for deed, heal, since_ns in mine
     )
 
 
 def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
-    """Tell whether a broker's last words, noted at its end or at the heal, say what it lacked."""
+    """Tell whether a broker's last words, noted at its end or at the heal, say what it lacked.
+
+    If none were noted at its end, they are not known as long as the fault is not healed: empty.
+    """
+    if end.signalled or not (heal or end.said):
+        return not end.signalled
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
     words = (*end.said, *(noted if isinstance(noted, list) else ()))
-    return not end.signalled and any(_NO_HANDLE in str(line) for line in words)
+    return any(_NO_HANDLE in str(line) for line in words)
 
 
 def _killed_by_kernel(group: Group, end: End, heal: Mapping[str, object], since_ns: int) -> bool:
     """Tell whether the kernel killed a broker for memory, as often as it was found killed.
 
-    As long as the fault is not healed, the kernel's count is not known.
+    Its count is not known as long as the fault is not healed: empty.
     """
     if end.how != _BY_KERNEL or not heal:
         return end.how == _BY_KERNEL

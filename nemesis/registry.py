@@ -262,7 +262,7 @@ def _resource(make: FaultMaker) -> Kind:
         make=make,
         settle_s=8,
         starts=1,
-        needs=frozenset({Ability.RESOURCES, Ability.KILL}),
+        needs=frozenset({Ability.RESOURCES, Ability.KILL, Ability.APART}),
     )
 
 

@@ -6,6 +6,11 @@ group counts as one of them, which would be too little for a server. Of the seco
 one group for both. Memory is charged to the group in which a process was when it got it, and stays
 there: so a server that may be limited is put into its group as it starts.
 
+Groups are called by the digest of their run's mark: heal and audit find those of a run, and no
+others, without a file that names them. Of the first version they are made at the root of each
+hierarchy, of the second one in the uppermost group that hands on both controllers to groups of this
+user. The second version was tried on files as its manual has them, not on a kernel.
+
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html, .../cgroup-v2.html
 """
 

@@ -49,7 +49,9 @@ class LocalResources:
     def handles(self, process: ProcessId) -> Handles:
         """Return the file descriptors of a process."""
         try:
-            numbers = frozenset(map(int, os.listdir(f"/proc/{process.pid}/fd")))  # noqa: PTH208 - names
+            numbers = frozenset(
+                int(each.name) for each in Path(f"/proc/{process.pid}/fd").iterdir()
+            )
             soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         except OSError as gone:
             raise ClusterError(f"process {process.pid} cannot be looked at: {gone}") from gone

@@ -30,10 +30,13 @@ from results.record.runtime import all_of
 from results.record.terms import Mode
 
 TAIL_BYTES = 32_768
+WIDE_BYTES = 65_536
+"""About as much as Kafka writes while it starts: not of the life before."""
 MAX_COMPLAINTS = 6
+NO_HANDLE = "Too many open files"
+"""Why it ended may stand before all that it says of it, a line for each partition."""
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
-    r"|Too many open files"
 )
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -142,20 +145,23 @@ class Layout:
         """Return a node's files."""
         return self._hosts.disk(node)
 
-    def last_words(self, node: str) -> str:
+    def last_words(self, node: str, size: int = TAIL_BYTES) -> str:
         """Return the end of what a server wrote: its log, then its standard output."""
         if node == ZOOKEEPER_MACHINE:
             disk: Disk = LocalDisk(self._zookeeper_folder)
             own = "zookeeper.log"
         else:
             disk, own = self._hosts.disk(self.played_by(node)), "server.log"
-        return "\n".join(_tail(disk, f"logs/{name}") for name in (own, "stdout.log"))
+        return "\n".join(_tail(disk, f"logs/{name}", size) for name in (own, "stdout.log"))
 
     def complaints(self, node: str) -> list[str]:
         """Return the last lines of a server that tell of an error, and its very last one."""
         lines = [line.strip() for line in self.last_words(node).splitlines() if line.strip()]
         bad = [line for line in lines if _COMPLAINT.search(line)][-MAX_COMPLAINTS:]
-        return [*bad, *(line for line in lines[-1:] if line not in bad)]
+        said = [*bad, *(line for line in lines[-1:] if line not in bad)]
+        wide = self.last_words(node, WIDE_BYTES).splitlines()
+        want = [line.strip() for line in wide if NO_HANDLE in line][-1:]
+        return [*(line for line in want if line not in said), *said]
 
     def _endpoint(self, node: str, place: Endpoint) -> Endpoint:
         if is_controller(node):
@@ -210,9 +216,9 @@ def _refuse_comma(folder: Path) -> None:
         )
 
 
-def _tail(disk: Disk, path: str) -> str:
+def _tail(disk: Disk, path: str, size: int) -> str:
     try:
-        start = max(0, disk.size(path) - TAIL_BYTES)
+        start = max(0, disk.size(path) - size)
         return disk.read(path, at=start).decode("utf-8", errors="replace")
     except OSError:
         return ""

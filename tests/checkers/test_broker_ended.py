@@ -161,7 +161,7 @@ def starved(of: str, *, heal: str | None = None, **other: object) -> Row:
     return {
         "kind": "by what it did", "targets": ["n2"], "requested_ns": 50 * S,
         "confirmed_ns": 51 * S, "healed_ns": 58 * S, "effect": f'{{"kind": "{of}"}}',
-        "heal_effect": heal, **other,
+        "heal_effect": heal or '{"kind": "freed"}', **other,
     }  # fmt: skip
 
 
@@ -174,6 +174,13 @@ def test_who_had_no_file_handle_left_may_halt() -> None:
     assert left_of(BY_ITSELF, starved("handles"), halted) == 0
     assert left_of(BY_ITSELF, starved("handles", healed_ns=None), halted) == 0
     assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S), halted) == 0
+    untold, lasting = (
+        ended("1"),
+        starved("handles", heal='{"not_healed": "so far"}', healed_ns=None),
+    )
+    assert left_of(BY_ITSELF, lasting, untold) == 0, "its words are not known yet"
+    assert left_of(BY_ITSELF, lasting, ended("1", said=HALTED)), "they are known"
+    assert left_of(BY_ITSELF, starved("handles"), untold), "and would be by now"
     assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S - 1), halted), "long over"
     assert left_of(BY_ITSELF, starved("handles", confirmed_ns=None), halted), "it was not felt"
     assert left_of(BY_ITSELF, starved("handles", requested_ns=61 * S), halted), "it came later"

@@ -1,6 +1,5 @@
 """The fault `few-handles`, on real processes."""
 
-import os
 import resource
 from pathlib import Path
 from random import Random
@@ -45,7 +44,7 @@ def _limits(cluster: Servers) -> tuple[int, int]:
 def _open(cluster: Servers) -> int:
     process = cluster.process("n2")
     assert process is not None
-    return len(os.listdir(f"/proc/{process.pid}/fd"))  # noqa: PTH208 - names
+    return len([*Path(f"/proc/{process.pid}/fd").iterdir()])
 
 
 def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_path: Path) -> None:
