@@ -97,16 +97,28 @@ class FewHandles:
         """Give the limits of before back, and start the brokers that ended. Idempotent."""
         self._disperse()
         for node in self._limited():
-            self._hit.hosts.limit_handles(self._hit.brokers.before[node], self._limits[node][0])
+            try:
+                process, soft = self._hit.brokers.before[node], self._limits[node][0]
+                self._hit.hosts.limit_handles(process, soft)
+            except (ClusterError, OSError):
+                if self._hit.lives(node):
+                    raise
         self._hit.start_missing()
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
         """See that the limits are as before, and that the brokers are registered."""
-        for node in self._limited():
-            now = self._hit.hosts.handles(self._hit.brokers.before[node])
-            if (now.soft, now.hard) != (self._before[node].soft, self._before[node].hard):
-                return None
+        if not all(self._is_free(node) for node in self._limited()):
+            return None
         return self._hit.wait_back(patience)
+
+    def _is_free(self, node: str) -> bool:
+        """Tell whether a broker has the limits of before; one that has ended has none."""
+        before = self._before[node]
+        try:
+            now = self._hit.hosts.handles(self._hit.brokers.before[node])
+        except ClusterError:
+            return not self._hit.lives(node)
+        return (now.soft, now.hard) == (before.soft, before.hard)
 
     def _limited(self) -> Iterator[str]:
         return (node for node in self._hit.living() if node in self._limits)

@@ -7,6 +7,10 @@ from nemesis.brokers import GONE, HitBrokers
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.resource_effects import FreedEffect
 from nemesis.undo import FreeResources, Restart
+from results.record.clock import stopwatch_s
+
+LOOK_S = 2.0
+"""So often it is looked whether a broker has ended after its heal."""
 
 
 class StarvedBrokers:
@@ -63,6 +67,15 @@ class StarvedBrokers:
     def wait_back(
         self, patience: Patience, *, kills: dict[str, int] | None = None
     ) -> FreedEffect | None:
-        """Wait until all run and are registered; None if that does not come."""
-        back = self.brokers.wait_back(patience)
+        """Wait until all run and are registered; None if that does not come.
+
+        One that was about to halt when it was healed is started as soon as it has.
+        """
+        until_s, back = stopwatch_s() + patience.limit_s, None
+        while back is None and (left_s := until_s - stopwatch_s()) > 0:
+            if patience.stop is not None and patience.stop.is_set():
+                break
+            self.start_missing()
+            look = Patience(limit_s=min(LOOK_S, left_s), stop=patience.stop)
+            back = self.brokers.wait_back(look)
         return None if back is None else FreedEffect.of(back, kills=kills or {}, said=self._said)

@@ -94,6 +94,18 @@ def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_k
         assert cluster.process("n2") != first
 
 
+@pytest.mark.night
+def test_one_that_halts_just_after_its_heal_is_started_again(tmp_path: Path) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        first, fault = cluster.process("n2"), aimed(FewHandles, cluster, hosts)
+        fault.inject()
+        assert fault.confirm(SOON) is not None
+        fault.heal()
+        cluster.kill_node("n2")
+        assert fault.confirm_healed(LATER) is not None
+        assert cluster.process("n2") != first
+
+
 def test_a_limit_that_leaves_enough_is_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,9 +23,7 @@ OURS = [
 pytestmark = needs("cgroup")
 
 
-@pytest.mark.parametrize(
-    "kind", [name for name, each in KINDS.items() if each.family == "resources"]
-)
+@pytest.mark.parametrize("kind", OURS)
 def test_no_process_and_no_group_is_left_of_a_killed_harness(kind: str, tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     argv = [sys.executable, "-m", "tests.nemesis.play_resources", f"{tmp_path}", kind]
