@@ -197,10 +197,10 @@ def test_a_kind_that_is_named_for_what_it_does_to_servers_does_that() -> None:
         ("any-handles", "", "", "handles"),
         ("any-processor", "back", "", "processor"),
         ("any-processor", "kill", "", "kill"),
-        ("pause-all", "", "", "pause"),
+        ("pause-any", "", "", "pause"),
         ("any", "", "", "any"),
-        ("keeper-kill", "kill", "keeper", "keeper-kill"),
-        ("keeper-memory", "", "keeper", "keeper-memory"),
+        ("any-kill", "kill", "keeper", "any-kill"),
+        ("any-memory", "", "keeper", "any-memory"),
     ],
 )
 def test_what_a_fault_did_is_what_was_measured_or_else_what_its_name_says(
