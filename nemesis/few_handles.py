@@ -124,7 +124,7 @@ class FewHandles:
         return (node for node in self._hit.living() if node in self._limits)
 
     def _has_none_left(self, node: str) -> bool:
-        """Tell whether a broker has or had no descriptor left; one that has ended had not."""
+        """Tell whether a broker has no descriptor left, or was seen to have none."""
         if node not in self._felt and self._hit.lives(node):
             with suppress(ClusterError):  # It ends this moment.
                 if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
