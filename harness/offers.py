@@ -10,7 +10,8 @@ from rich.text import Text
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.protocol import Ability, UserError
-from nemesis.registry import kinds_of, needs_of
+from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.targets import KEEPER
 from results.record.plan import NEMESIS_KINDS
 
 WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh:HOSTS.toml"
@@ -38,11 +39,14 @@ class Offer:
         return "; ".join(dict.fromkeys(filter(None, reasons)))
 
     def cut_by_nodes(self) -> tuple[str, ...]:
-        """Return the families that work here if the nodes cut their links by themselves."""
+        """Return the families that work here if the nodes cut their links by themselves.
+
+        The nodes that do are the reference cluster's, which has no ZooKeeper.
+        """
         if self.hosts is not HostKind.PROCESS:
             return ()
         there = replace(self, why_not={**self.why_not, Ability.CUT: ""})
-        families = filter(_kinds, NEMESIS_KINDS)
+        families = [each for each in NEMESIS_KINDS if _kinds(each) and not _takes_keeper(each)]
         return tuple(each for each in families if self.refusal(each) and not there.refusal(each))
 
 
@@ -104,6 +108,10 @@ def print_offers(offered: Sequence[Offer], console: Console) -> None:
 
 def _kinds(family: str) -> tuple[str, ...]:
     return kinds_of(family, frozenset(Ability))
+
+
+def _takes_keeper(family: str) -> bool:
+    return all(KEEPER in KINDS[kind].only for kind in _kinds(family))
 
 
 def _cell(refusal: str, reasons: dict[str, int]) -> Text:
