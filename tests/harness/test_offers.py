@@ -48,8 +48,15 @@ def test_what_is_offered_is_what_a_run_would_deal() -> None:
     assert processes.cut_by_nodes() == ("partition", "splits")
     assert offered[HostKind.NAMESPACE].cut_by_nodes() == ()
     able = {each for each, why_not in processes.why_not.items() if not why_not}
-    plan = Plan(nemesis=("all",), time_limit_s=3000)
-    dealt = {KINDS[each.kind].family for each in deal_schedule(plan, abilities=able).faults}
+    plans = [
+        Plan(nemesis=("all",), time_limit_s=3000, system=system)
+        for system in (Plan().system, "kafka:3.9.1:zookeeper")
+    ]
+    dealt = {
+        KINDS[each.kind].family
+        for plan in plans
+        for each in deal_schedule(plan, abilities=able).faults
+    }
     for family in {kind.family for kind in KINDS.values()}:
         assert bool(processes.refusal(family)) == (family not in dealt), family
 
