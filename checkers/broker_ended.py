@@ -15,11 +15,12 @@ signals that no program sends itself by accident: those say nothing of the broke
 What would not prove it: an end after a fault that took something of the node's disk (wipe,
 bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
-explained by it. Nor an exit while a confirmed fault left that node no file handle, or shortly
-after, if its last words say that it had too many files open; nor a SIGKILL while one left it hardly
-any memory, if the kernel counted as many kills in the node's control group: one more is somebody
-else's. Nor an exit of a broker that a fault had ended, and that was to start again while
-another fault had gone on for so long that Kafka gives up: it found no controller.
+explained by it. Nor, of the very life of a broker that a confirmed fault hit, an exit while the
+fault left it no file handle, or shortly after, if its last words say that it had too many files
+open; nor a SIGKILL while one left it hardly any memory, if the kernel counted a kill in the node's
+control group. The next life has the limits of before, and no excuse. Nor an exit of a broker that a
+fault had ended, and that was to start again while another fault had gone on for so long that Kafka
+gives up: it found no controller.
 """
 
 import signal
@@ -40,7 +41,7 @@ from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.milestones import ENDED
-from results.record.terms import AnomalyClass
+from results.record.terms import NO_HANDLE, AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
@@ -57,13 +58,13 @@ _SHUTTING_OUT = (
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
+_ENDING = frozenset({HANDLES, MEMORY})
+"""Faults that may end a broker, in one way each."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 _HEAP = "OutOfMemoryError: Java heap space"
-_NO_HANDLE = "Too many open files"
-"""What EMFILE is called by the C library, and so by Java and Python."""
 _BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
@@ -78,6 +79,7 @@ class End:
 
     Attributes:
         node: Whose.
+        incarnation: Which of its starts, as the record has it.
         seen_ns: When it was found out.
         how: For people: `with exit code 1`.
         outside: Whether somebody else may have done that.
@@ -86,6 +88,7 @@ class End:
     """
 
     node: str
+    incarnation: str
     seen_ns: int
     how: str
     outside: bool
@@ -116,6 +119,7 @@ def _ends(group: Group) -> list[End]:
             found.append(
                 End(
                     node=node,
+                    incarnation=each.detail.get("incarnation", ""),
                     seen_ns=each.at_ns,
                     how=how,
                     outside=outside,
@@ -176,33 +180,43 @@ def _starved(group: Group, end: End) -> bool:
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
     felt = (ints(faults, "confirmed_ns") >= 0) & (asked_ns <= end.seen_ns) & ~over
     rows = zip(
-        deeds(faults), texts(faults, "heal_effect"), asked_ns.tolist(), (healed_ns < 0).tolist(),
-        (felt & _hits(faults, end)).tolist(), strict=True,
+        deeds(faults), texts(faults, "effect"), texts(faults, "heal_effect"),
+        (healed_ns < 0).tolist(), (felt & _hits(faults, end)).tolist(), strict=True,
     )  # fmt: skip
-    mine = [(deed, {} if lasts else json_object(heal), since_ns)
-            for deed, heal, since_ns, lasts, hit in rows if hit]  # fmt: skip
+    mine = [
+        (deed, {} if lasts else json_object(heal))
+        for deed, effect, heal, lasts, hit in rows
+        if hit and _was_hit(end, effect)
+    ]
     return any(
         (deed == HANDLES and _lacked_handles(end, heal))
-        or (deed == MEMORY and _killed_by_kernel(group, end, heal, since_ns))
-        for deed, heal, since_ns in mine
+        or (deed == MEMORY and _killed_by_kernel(end, heal))
+        for deed, heal in mine
     )
 
 
-def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
-    """Tell whether a broker's last words, noted at its end or at the heal, say what it lacked.
+def _was_hit(end: End, effect: str) -> bool:
+    """Tell whether it is the life that a fault hit: the next one has the limits of before."""
+    lives = json_object(effect).get("incarnations")
+    return isinstance(lives, dict) and str(lives.get(end.node)) == end.incarnation
 
-    If none were noted at its end, they are not known as long as the fault is not healed: empty.
+
+def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether a broker's last words say what it lacked.
+
+    Where none were noted at its end, those count that its heal noted. As long as the fault is not
+    healed they are not known: empty.
     """
     if end.signalled or not (heal or end.said):
         return not end.signalled
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
-    words = (*end.said, *(noted if isinstance(noted, list) else ()))
-    return any(_NO_HANDLE in str(line) for line in words)
+    words = end.said or (noted if isinstance(noted, list) else ())
+    return any(NO_HANDLE in str(line) for line in words)
 
 
-def _killed_by_kernel(group: Group, end: End, heal: Mapping[str, object], since_ns: int) -> bool:
-    """Tell whether the kernel killed a broker for memory, as often as it was found killed.
+def _killed_by_kernel(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether the kernel killed a broker for memory.
 
     Its count is not known as long as the fault is not healed: empty.
     """
@@ -210,12 +224,7 @@ def _killed_by_kernel(group: Group, end: End, heal: Mapping[str, object], since_
         return end.how == _BY_KERNEL
     kills = heal.get("kills")
     counted = kills.get(end.node) if isinstance(kills, dict) else None
-    found = [
-        each
-        for each in _ends(group)
-        if (each.node, each.how) == (end.node, end.how) and since_ns <= each.seen_ns <= end.seen_ns
-    ]
-    return isinstance(counted, int) and len(found) <= counted
+    return isinstance(counted, int) and counted > 0
 
 
 def _hits(faults: pa.Table, end: End) -> Mask:
@@ -304,7 +313,8 @@ def _last_fault(group: Group, node: str, seen_ns: int) -> str:
         return f"no fault had hit {node} before"
     last = max(hits, key=lambda each: each.confirmed_ns)
     if last.ended_ns >= seen_ns:
-        return f"{last.kind} of {node} was in force, which a broker is to survive"
+        what = "does not explain that" if last.kind in _ENDING else "a broker is to survive"
+        return f"{last.kind} of {node} was in force, which {what}"
     return f"the last fault that hit {node}, {last.kind}, was over at {seconds(last.ended_ns)}"
 
 
@@ -315,8 +325,8 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, though nothing had told it to stop and no fault had hit "
-            "its disk."
+            "It exited or crashed, though nothing had told it to stop and no fault of its "
+            "disk or its resources explains that."
         ),
         promise="A broker runs until it is told to stop.",
     ),

@@ -90,6 +90,7 @@ class FewHandles:
             spare=self._spare,
             crowd=crowd,
             lasting=self._lasting,
+            incarnations=self._hit.incarnations,
             processes=self._hit.brokers.changes(),
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cluster.protocol import CanLimitResources, ClusterError, TellsLastWords
+from cluster.protocol import CanLimitResources, ClusterError, CountsStarts, TellsLastWords
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.resource_effects import FreedEffect
@@ -23,6 +23,7 @@ class StarvedBrokers:
     Attributes:
         brokers: As they were before the fault.
         hosts: Limit them.
+        incarnations: By node: which of its broker's lives the fault hits, where that is known.
 
     Raises:
         ClusterError: They do not; or no broker runs on a target.
@@ -34,6 +35,10 @@ class StarvedBrokers:
         self.hosts: CanLimitResources = site.hosts
         self.brokers = HitBrokers(site, aim.targets)
         self._site, self._targets = site, aim.targets
+        starts = site.cluster if isinstance(site.cluster, CountsStarts) else None
+        self.incarnations = {
+            node: starts.incarnation(node) for node in aim.targets if starts is not None
+        }
         self._said: dict[str, tuple[str, ...]] = {}
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
@@ -55,14 +60,23 @@ class StarvedBrokers:
         """Tell whether the broker that was hit still runs."""
         return self._site.state_of(self.brokers.before[node]) not in GONE
 
+    def said(self, node: str) -> tuple[str, ...]:
+        """Return the last words of a broker that has ended, if none was started since."""
+        cluster = self._site.cluster
+        replaced = cluster.process(node) != self.brokers.before[node]
+        if replaced or not isinstance(cluster, TellsLastWords):
+            return ()
+        return tuple(cluster.complaints(node))
+
     def start_missing(self) -> None:
         """Start those that ended; what these said last is kept. Their limits are gone by now."""
         self.brokers.note_heal()
-        words = self._site.cluster if isinstance(self._site.cluster, TellsLastWords) else None
-        for node in self._targets:
-            if words is not None and node not in self._said and not self.lives(node):
-                self._said[node] = tuple(words.complaints(node))
-        self.brokers.start_missing()
+        # One that ends from here on is for the next look: its words would be lost.
+        ended = [node for node in self._targets if not self.lives(node)]
+        for node in ended:
+            if node not in self._said and (words := self.said(node)):
+                self._said[node] = words
+        self.brokers.start_missing(ended)
 
     def wait_back(
         self, patience: Patience, *, kills: dict[str, int] | None = None

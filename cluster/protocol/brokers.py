@@ -261,6 +261,14 @@ class TellsLastWords(Protocol):
 
 
 @runtime_checkable
+class CountsStarts(Protocol):
+    """Clusters that tell one life of a broker from the next."""
+
+    def incarnation(self, node: str) -> int:
+        """Return how often the node's broker was started: 1 for the first."""
+
+
+@runtime_checkable
 class CanPause(Protocol):
     """Clusters whose broker processes can be stopped and continued."""
 

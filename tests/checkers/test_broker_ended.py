@@ -18,9 +18,11 @@ BY_ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
 WATCHED = Milestone(name="noted", at_ns=90 * S, detail={"lives": "4"})
 
 
-def ended(code: str, *, said: str = "", node: str = "n2") -> Milestone:
-    detail = {"node": node, "incarnation": "1", "code": code, "said": said}
-    return Milestone(name=ENDED, at_ns=60 * S, detail=detail)
+def ended(
+    code: str, *, said: str = "", node: str = "n2", life: int = 1, at_s: int = 60
+) -> Milestone:
+    detail = {"node": node, "incarnation": f"{life}", "code": code, "said": said}
+    return Milestone(name=ENDED, at_ns=at_s * S, detail=detail)
 
 
 def said_of(checker: Checker, *stones: Milestone, fault: str = "", at_s: int = 50) -> list[str]:
@@ -153,6 +155,7 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
 
 
 EMFILE = "java.nio.file.FileSystemException: data/x.tmp: Too many open files"
+CRASHED = "ERROR Halting: java.lang.NullPointerException"
 HALTED = "ERROR Shutdown broker because all log dirs in data have failed"
 
 
@@ -160,7 +163,8 @@ def starved(of: str, *, heal: str | None = None, **other: object) -> Row:
     """Return a fault of the resources of n2, from 50 to 58 s, by what it measured."""
     return {
         "kind": "by what it did", "targets": ["n2"], "requested_ns": 50 * S,
-        "confirmed_ns": 51 * S, "healed_ns": 58 * S, "effect": f'{{"kind": "{of}"}}',
+        "confirmed_ns": 51 * S, "healed_ns": 58 * S,
+        "effect": f'{{"kind": "{of}", "incarnations": {{"n2": 1, "n1": 1}}}}',
         "heal_effect": heal or '{"kind": "freed"}', **other,
     }  # fmt: skip
 
@@ -216,18 +220,29 @@ def test_who_the_kernel_killed_for_memory_was_hit_by_nobody_else(code: str) -> N
     assert left_of(OUTSIDE, of_another, ended(code)), "of another node"
     assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "confirmed_ns": None}, ended(code))
     assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "healed_ns": 29 * S}, ended(code)), "long over"
-    of_processor = {**heal('{"n2": 1}'), "effect": '{"kind": "processor"}'}
+    of_processor = starved("processor", heal='{"kind": "freed", "kills": {"n2": 1}}')
     assert left_of(OUTSIDE, of_processor, ended(code)), "that kills nobody"
 
 
-def test_one_kill_more_than_the_kernel_counted_is_somebody_elses() -> None:
-    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 1}}')
-    later = Milestone(name=ENDED, at_ns=61 * S, detail=dict(ended("-9").detail))
-    before = Milestone(name=ENDED, at_ns=49 * S, detail=dict(ended("-9").detail))
-    assert left_of(OUTSIDE, fault, ended("-9"), later) == 1
-    assert left_of(OUTSIDE, fault, before, ended("-9")) == 1, "the earlier one, and it alone"
+def test_only_the_life_that_was_hit_is_excused_and_not_the_one_before_or_after() -> None:
+    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 2}}')
+    assert left_of(OUTSIDE, fault, ended("-9"), ended("-9", life=2, at_s=61)) == 1
+    assert left_of(OUTSIDE, fault, ended("-9", life=0, at_s=52), ended("-9")) == 1
     assert left_of(OUTSIDE, fault, ended("-9", node="n1"), ended("-9")) == 1
-    assert left_of(OUTSIDE, fault, ended("-15"), later) == 1, "the kernel sends no SIGTERM"
+    assert left_of(OUTSIDE, fault, ended("-15")) == 1, "the kernel sends no SIGTERM"
+    for effect in ('{"kind": "memory"}', '{"kind": "memory", "incarnations": [1]}'):
+        assert left_of(OUTSIDE, {**fault, "effect": effect}, ended("-9")), "it is not known which"
+
+
+def test_the_next_life_has_all_handles_and_crashes_for_reasons_of_its_own() -> None:
+    """Its record is that of a first end with EMFILE, a heal at 58 s, and another end at 70 s."""
+    halted = ended("1", at_s=52)
+    fault = starved("handles", heal=f'{{"kind": "freed", "said": {{"n2": ["{EMFILE}"]}}}}')
+    for said in (CRASHED, EMFILE, ""):
+        next_life = ended("1", said=said, life=2, at_s=70)
+        assert left_of(BY_ITSELF, fault, halted, next_life) == 1, said
+    assert left_of(BY_ITSELF, fault, halted) == 0
+    assert left_of(BY_ITSELF, fault, ended("1", said=CRASHED)) == 1, "its own words come first"
 
 
 def test_no_want_of_memory_explains_an_exit() -> None:
