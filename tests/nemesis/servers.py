@@ -24,6 +24,7 @@ def accept():
     while True:
         try:
             kept.append(server.accept())
+            kept[-1][0].send(b"!")
         except OSError as refused:
             print(refused, flush=True)
             if does == "halt":
@@ -55,20 +56,34 @@ class Servers(Sleepers):
         super().__init__(("n1", "n2"), hosts, folder)
         self.does, self._limited = does, limited
         self._ports = dict(zip(self.nodes, free_ports(2), strict=True))
+        self._starts = dict.fromkeys(self.nodes, 0)
 
     def start_node(self, node: str) -> ProcessId:
         argv = [sys.executable, "-c", SERVER, f"{self._ports[node]}", self.does]
         log = self._folder / f"{node}.log"
         command = Command(argv=argv, log=log, cwd=self._folder, limited=self._limited)
         self._processes[node] = self._hosts.spawn(node, command)
-        wait_until(lambda: self.is_listening(node), timeout_s=20, what=f"{node} to listen")
+        self._starts[node] += 1
+        wait_until(lambda: self._accepts(node), timeout_s=20, what=f"{node} to accept")
         return self._processes[node]
 
+    def incarnation(self, node: str) -> int:
+        return self._starts[node]
+
+    def _accepts(self, node: str) -> bool:
+        """Tell whether a server has accepted a connection, which takes a descriptor."""
+        with suppress(OSError), self._connected(node) as connection:
+            return connection.recv(1) == b"!"
+        return False
+
     def is_listening(self, node: str) -> bool:
-        """Tell whether a server takes connections."""
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self._ports[node])):
+        """Tell whether the kernel takes connections for a server."""
+        with suppress(OSError), self._connected(node):
             return True
         return False
+
+    def _connected(self, node: str) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._ports[node]), timeout=5)
 
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())

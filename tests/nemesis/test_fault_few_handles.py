@@ -59,6 +59,7 @@ def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_pa
         assert _limits(cluster) == (effect.limits["n2"][1], limits[1])
         assert effect.limits["n2"][0] == limits[0]
         assert (effect.crowd["n2"], effect.lasting) == (effect.spare, False)
+        assert effect.incarnations == {"n2": 1}
         assert f"n2 had {before} descriptors open and got {effect.spare} more" in effect.told
         assert effect.told.endswith("and were closed again")
         assert _limits(cluster) != limits
@@ -102,6 +103,7 @@ def test_one_that_halts_just_after_its_heal_is_started_again(tmp_path: Path) -> 
         assert fault.confirm(SOON) is not None
         fault.heal()
         cluster.kill_node("n2")
+        assert is_gone(cluster, hosts)
         assert fault.confirm_healed(LATER) is not None
         assert cluster.process("n2") != first
 
