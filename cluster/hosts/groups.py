@@ -1,15 +1,17 @@
 """Control groups of a run's servers: less of processors and memory than the machine has.
 
-Of cgroup's first version a server has two groups, one in the hierarchy of `memory`, from its start
-on, and one in that of `cpu`, while a fault lasts: beside processes without a group of their own one
-group counts as one of them, which would be too little for a server. Of the second version it has
-one group for both. Memory is charged to the group in which a process was when it got it, and stays
-there: so a server that may be limited is put into its group as it starts.
+With cgroup's first version a server has two groups: one in the hierarchy of `memory`, from its
+start on, and one in that of `cpu`, while a fault lasts. The kernel gives a group as much of the
+processors as one process that has none, which is too little for a server in between. With the
+second version a server has one group for both. The kernel charges memory to the group in which a
+process was when it got it, and the charge stays there. So a server that may be limited is put into
+its group as it starts.
 
-Groups are called by the digest of their run's mark: heal and audit find those of a run, and no
-others, without a file that names them. Of the first version they are made at the root of each
-hierarchy, of the second one in the uppermost group that hands on both controllers to groups of this
-user. The second version was tried on files as its manual has them, not on a kernel.
+A group's name is a digest of its run's mark: heal and audit find the groups of a run, and no
+others, without a file that names them. With the first version groups are made in our own group of
+each hierarchy: a limit of ours holds for them, too. With the second version they are made in the
+uppermost group that hands on both controllers to groups of this user. The second version was tried
+on files laid out as its manual says, not on a kernel.
 
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html, .../cgroup-v2.html
 """
@@ -27,6 +29,7 @@ from pathlib import Path
 from cluster.hosts.leftovers import run_mark
 from cluster.protocol import ClusterError, Memory, UserError
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.world import world
 
 CPU, MEMORY = "cpu", "memory"
 PREFIX = "logquake"
@@ -80,16 +83,11 @@ class Group:
 
     Args:
         path: Its folder.
-        unified: Whether it is one of cgroup's second version.
+        unified: Whether it is of cgroup's second version.
     """
 
     def __init__(self, path: Path, *, unified: bool) -> None:
         self.path, self._unified = path, unified
-
-    def take(self, pid: int) -> None:
-        """Put a process with all its threads into the group; one that has ended is no error."""
-        with contextlib.suppress(ProcessLookupError):
-            _write(self.path / "cgroup.procs", pid)
 
     def limit_processor(self, share: float | None) -> None:
         """Set the quota of one core; None: none."""
@@ -112,7 +110,7 @@ class Group:
         """Return in how many periods it was throttled, and for how many seconds."""
         told = self._numbers("cpu.stat")
         if self._unified:
-            return told.get("nr_throttled", 0), told.get("throttled_usec", 0) / 1e6
+            return told["nr_throttled"], told["throttled_usec"] / 1e6
         return told["nr_throttled"], told["throttled_time"] / 1e9
 
     def limit_memory(self, limit_bytes: int | None) -> None:
@@ -140,33 +138,8 @@ class Group:
             used_bytes=int(self._read("memory.usage_in_bytes")),
             cached_bytes=cache["cache"],
             hits=int(self._read("memory.failcnt")),
-            kills=self._numbers("memory.oom_control").get("oom_kill", 0),
+            kills=self._numbers("memory.oom_control")["oom_kill"],
         )
-
-    def remove(self) -> None:
-        """Remove it, as soon as no process is in it. Idempotent.
-
-        Raises:
-            ClusterError: Some process stays.
-        """
-
-        def is_gone() -> bool:
-            try:
-                self.path.rmdir()
-            except FileNotFoundError:
-                return True
-            except OSError as refused:
-                if refused.errno != errno.EBUSY:
-                    raise
-                return False
-            return True
-
-        try:
-            wait_until(is_gone, timeout_s=EMPTY_LIMIT_S, what="it to be empty", interval_s=0.02)
-        except WaitTimeoutError as late:
-            raise ClusterError(
-                f"the control group {self.path} cannot be removed: processes are in it"
-            ) from late
 
     def _read(self, name: str) -> str:
         return (self.path / name).read_text()
@@ -174,6 +147,38 @@ class Group:
     def _numbers(self, name: str) -> dict[str, int]:
         pairs = (line.split() for line in self._read(name).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == len(("name", "number"))}
+
+
+def take(group: Path, pid: int) -> None:
+    """Put a process with all its threads into a group; one that has ended is no error."""
+    with contextlib.suppress(ProcessLookupError):
+        _write(group / "cgroup.procs", pid)
+
+
+def remove(group: Path) -> None:
+    """Remove a group, as soon as no process is in it. Idempotent.
+
+    Raises:
+        ClusterError: Some process stays.
+    """
+
+    def is_gone() -> bool:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError as refused:
+            if refused.errno != errno.EBUSY:
+                raise
+            return False
+        return True
+
+    try:
+        wait_until(is_gone, timeout_s=EMPTY_LIMIT_S, what="it to be empty", interval_s=0.02)
+    except WaitTimeoutError as late:
+        raise ClusterError(
+            f"the control group {group} cannot be removed: processes are in it"
+        ) from late
 
 
 def tree(proc: Path = Path("/proc/self")) -> Tree:
@@ -186,11 +191,13 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
         UserError: Nowhere.
     """
     mounts = _mounts(proc)
-    first = {name: at for at in mounts for name in (CPU, MEMORY) if name in at.controls}
-    if len(first) == len((CPU, MEMORY)):
-        # As other programs do that run services: what limits us does not limit them.
-        parents = {name: at.at for name, at in first.items()}
-        return Tree(parents=parents, mounts=first, unified=False)
+    first = {name: _own(mounts, name, proc) for name in (CPU, MEMORY)}
+    ours = {name: found for name, found in first.items() if found}
+    if len(ours) == len(first):
+        parents = {name: group for name, (_, group) in ours.items()}
+        return Tree(
+            parents=parents, mounts={name: at for name, (at, _) in ours.items()}, unified=False
+        )
     for mount in mounts:
         if not mount.controls and (parent := _delegated(mount, proc)):
             both = (CPU, MEMORY)
@@ -203,13 +210,33 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
     )
 
 
-def group_of(process: int, mount: Mount, control: str) -> Path:
-    """Return the folder of the group in which a process is."""
-    for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
+def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path] | None:
+    """Return the first hierarchy of a controller in which our own group can have groups."""
+    for mount in mounts:
+        if control in mount.controls:
+            group = group_of(proc, mount, control)
+            if os.access(group, os.W_OK):
+                return mount, group
+    return None
+
+
+def group_of(proc: Path, mount: Mount, control: str) -> Path:
+    """Return the folder of the group in which a process is.
+
+    Args:
+        proc: The process, `/proc/PID`.
+        mount: In this hierarchy.
+        control: Which is for this, if it is of the first version.
+
+    Raises:
+        ClusterError: It is in none.
+        OSError: It has ended.
+    """
+    for line in (proc / "cgroup").read_text().splitlines():
         _, controls, path = line.split(":", 2)
-        if control in controls.split(",") or (not mount.controls and not controls):
+        if control in controls.split(",") if mount.controls else not controls:
             return mount.group(path)
-    raise ClusterError(f"process {process} is in no control group of {control}")
+    raise ClusterError(f"{proc} is in no control group of {control}")
 
 
 def name_of(processes_file: Path, node: str) -> str:
@@ -218,17 +245,25 @@ def name_of(processes_file: Path, node: str) -> str:
     return f"{PREFIX}-{digest}-{node}"
 
 
-def groups_of(processes_file: Path) -> list[Path]:
-    """Return the folders of a run's groups that are there now."""
+def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Path]:
+    """Return the folders of a run's groups that are there now, whoever may make some here.
+
+    Args:
+        processes_file: `RunPaths.processes`.
+        proc: Of the process that asks.
+    """
     try:
-        found = tree()
+        mounts = _mounts(proc)
     except UserError:
         return []
-    wanted = name_of(processes_file, "*")
+    prefix = name_of(processes_file, "")
+    # The walk goes on where a group vanishes under it, as others' do all the time.
     below = {
-        path
-        for mount in found.mounts.values()
-        for path in mount.at.rglob(wanted)  # Of who was in another group when it was made, too.
+        Path(folder, name)
+        for mount in mounts
+        for folder, names, _ in os.walk(mount.at)
+        for name in names
+        if name.startswith(prefix)
     }
     return sorted(below)
 
@@ -241,7 +276,7 @@ def remove_groups(processes_file: Path) -> list[str]:
     """
     groups = groups_of(processes_file)
     for path in groups:
-        Group(path, unified=False).remove()
+        remove(path)
     return [f"removed the control group {path}" for path in groups]
 
 
@@ -254,7 +289,9 @@ def why_not() -> str:
         _try(found)
     except UserError as refused:
         return str(refused)
-    except (OSError, ClusterError, KeyError, ValueError) as refused:
+    except KeyError as missing:
+        return f"control groups here do not report {missing}; use Linux 4.13 or newer"
+    except (OSError, ClusterError, ValueError) as refused:
         where = getattr(refused, "filename", None)
         return (
             f"control groups cannot be made here ({f'{where}: ' if where else ''}"
@@ -265,9 +302,8 @@ def why_not() -> str:
 
 
 def _try(found: Tree) -> None:
-    name = f"{PREFIX}-{TRIAL}-{os.getpid()}"
     groups = {
-        control: Group(parent / name, unified=found.unified)
+        control: Group(parent / f"{_trials()}{os.getpid()}", unified=found.unified)
         for control, parent in found.parents.items()
     }
     with subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) as sleeper:  # noqa: S607 - by PATH
@@ -285,12 +321,18 @@ def _try(found: Tree) -> None:
             sleeper.kill()
             sleeper.wait()
             for group in groups.values():
-                group.remove()
+                remove(group.path)
+
+
+def _trials() -> str:
+    """Return how names of trials begin whose numbers of processes are of this world."""
+    return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 
 
 def _remove_dead_trials(found: Tree) -> None:
-    for path in {each for at in found.parents.values() for each in at.glob(f"{PREFIX}-{TRIAL}-*")}:
-        if not Path(f"/proc/{path.name.rpartition('-')[2]}").exists():
+    begin = _trials()
+    for path in {each for at in found.parents.values() for each in at.glob(f"{begin}*")}:
+        if not Path(f"/proc/{path.name.removeprefix(begin)}").exists():
             with contextlib.suppress(OSError):
                 path.rmdir()
 
@@ -317,10 +359,7 @@ def _control_mounts(lines: Iterable[str]) -> Iterator[Mount]:
 
 def _delegated(mount: Mount, proc: Path) -> Path | None:
     """Return the uppermost group of ours that hands on both controls, and that we may write to."""
-    own = next(
-        (line[3:] for line in (proc / "cgroup").read_text().splitlines() if line[:3] == "0::"), "/"
-    )
-    mine = mount.group(own)
+    mine = group_of(proc, mount, "")
     for path in (*reversed(mine.parents), mine):
         if not path.is_relative_to(mount.at):
             continue

@@ -147,9 +147,11 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             machine.close()
         for machine in machines.values():
             machine.wait_closed()
-        self.resources.remove()
-        remove_leavings(self.processes_file)
-        self._cuts.clear()
-        self._shapes.clear()
-        if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
-            remove_links()
+        try:
+            self.resources.remove()
+        finally:
+            remove_leavings(self.processes_file)
+            self._cuts.clear()
+            self._shapes.clear()
+            if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
+                remove_links()

@@ -67,8 +67,10 @@ class ProcessHosts(LocalHosts):
         if machine is not None:
             machine.close()
             machine.wait_closed()
-        self.resources.remove()
-        remove_leavings(self.processes_file)
+        try:
+            self.resources.remove()
+        finally:
+            remove_leavings(self.processes_file)
 
     def _check(self, node: str) -> None:
         if node not in self._nodes:

@@ -3,9 +3,22 @@
 import errno
 import os
 import resource
+from functools import cached_property
 from pathlib import Path
 
-from cluster.hosts.groups import CPU, MEMORY, Group, group_of, name_of, remove_groups, tree
+from cluster.hosts.groups import (
+    CPU,
+    MEMORY,
+    Group,
+    Mount,
+    Tree,
+    group_of,
+    name_of,
+    remove,
+    remove_groups,
+    take,
+    tree,
+)
 from cluster.hosts.signals import is_running
 from cluster.protocol import ClusterError, Handles, Memory, ProcessId, Processor
 
@@ -13,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LocalResources:
-    """What of this machine servers get.
+    """Limits what servers get of this machine.
 
     Args:
         processes_file: `RunPaths.processes`: groups are called by the run's mark.
@@ -28,19 +41,25 @@ class LocalResources:
     def enclose(self, node: str, process: ProcessId) -> None:
         """Put a server that was just started into a group of its own, and its later memory.
 
+        One that has ended by now is left to who looks for ends.
+
         Raises:
             ClusterError: It cannot be.
         """
+        self._servers[node] = process
         group = self._group(node, MEMORY)
         try:
             group.path.mkdir(exist_ok=True)
-            group.take(process.pid)
+            _move(process, group.path, self._tree.mounts[MEMORY], MEMORY)
         except OSError as refused:
             raise ClusterError(_refused(group, refused)) from refused
-        self._servers[node] = process
 
     def remove(self) -> None:
-        """Remove all groups of the run, whose servers have ended. Idempotent."""
+        """Remove all groups of the run, whose servers have ended. Idempotent.
+
+        Raises:
+            ClusterError: A process is in one of them.
+        """
         if self._servers:
             remove_groups(self._processes_file)
             self._servers.clear()
@@ -66,16 +85,21 @@ class LocalResources:
 
     def processor(self, node: str) -> Processor:
         """Return how much of the processors a node's server gets, and got."""
-        pid, group = self._server(node).pid, self._group(node, CPU)
+        process, group = self._server(node), self._group(node, CPU)
         try:
-            told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            told = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
             limited = group.path.exists()
             throttled, throttled_s = group.throttled() if limited else (0, 0.0)
             share = group.share() if limited else None
         except OSError as gone:
             raise ClusterError(f"the server of {node} has ended") from gone
+        if not is_running(process):
+            raise ClusterError(f"the server of {node} has ended")
         used_s = (int(told[11]) + int(told[12])) / TICKS
-        return Processor(share=share, throttled=throttled, throttled_s=throttled_s, used_s=used_s)
+        return Processor(
+            process=process, share=share, throttled=throttled, throttled_s=throttled_s,
+            used_s=used_s,
+        )  # fmt: skip
 
     def limit_processor(self, node: str, share: float | None) -> None:
         """Give a node's server so much of one core; None: as before."""
@@ -87,10 +111,10 @@ class LocalResources:
                 return
             group.path.mkdir(exist_ok=True)
             group.limit_processor(share)
-            if apart:
-                home = group_of(process.pid, tree().mounts[CPU], CPU)
+            if apart and (home := _move(process, group.path, self._tree.mounts[CPU], CPU)):
                 self._homes.setdefault(node, home)
-                group.take(process.pid)
+            if not is_running(process):
+                raise ClusterError(f"the server of {node} has ended")
         except OSError as refused:
             raise ClusterError(_refused(group, refused)) from refused
 
@@ -99,9 +123,9 @@ class LocalResources:
             return
         group.limit_processor(None)
         if apart:
-            if (home := self._homes.pop(node, None)) and is_running(process):
-                Group(home, unified=False).take(process.pid)
-            group.remove()
+            if home := self._homes.pop(node, None):
+                _move(process, home, self._tree.mounts[CPU], CPU)
+            remove(group.path)
 
     def memory(self, node: str) -> Memory:
         """Return how much memory a node's server has."""
@@ -131,9 +155,32 @@ class LocalResources:
         return self._servers[node]
 
     def _group(self, node: str, control: str) -> Group:
-        found = tree()
         name = name_of(self._processes_file, node)
-        return Group(found.parents[control] / name, unified=found.unified)
+        return Group(self._tree.parents[control] / name, unified=self._tree.unified)
+
+    @cached_property
+    def _tree(self) -> Tree:
+        """Where groups are made: the same as long as they are used, wherever we are moved to."""
+        return tree()
+
+
+def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path | None:
+    """Put a process into a group, and none that was given its number by now.
+
+    Returns:
+        The group from which it came; None: it has ended.
+    """
+    try:
+        home = group_of(Path(f"/proc/{process.pid}"), mount, control)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if not is_running(process):
+        return None
+    take(group, process.pid)
+    if is_running(process):
+        return home
+    take(home, process.pid)  # Another's, if there is one.
+    return None
 
 
 def _refused(group: Group, refused: OSError) -> str:

@@ -30,12 +30,14 @@ class Processor:
     """How much of the processors a server gets, and got.
 
     Attributes:
+        process: Whose these are.
         share: Of one core at most; None: without a limit.
         throttled: In how many periods it had to wait because it had had its share.
         throttled_s: How long it waited, all its threads together.
         used_s: How long it has run.
     """
 
+    process: ProcessId
     share: float | None
     throttled: int
     throttled_s: float

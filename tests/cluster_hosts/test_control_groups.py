@@ -3,19 +3,44 @@
 This kernel has one version of cgroup; of the other one the files are laid out as its manual says.
 """
 
+import errno
 import os
+import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from cluster.hosts import groups
+from cluster.hosts import groups, resources
 from cluster.hosts.audit import local_traces
-from cluster.hosts.groups import CPU, MEMORY, Group, groups_of, name_of, remove_groups, tree
+from cluster.hosts.groups import (
+    CPU,
+    MEMORY,
+    Group,
+    Tree,
+    groups_of,
+    name_of,
+    remove,
+    remove_groups,
+    take,
+    tree,
+)
 from cluster.hosts.process import ProcessHosts
-from cluster.protocol import CanLimitResources, ClusterError, Command, Memory, UserError
+from cluster.hosts.resources import LocalResources
+from cluster.hosts.signals import process_id
+from cluster.protocol import (
+    CanLimitResources,
+    ClusterError,
+    Command,
+    Memory,
+    ProcessId,
+    UserError,
+)
 from results.record.paths import RunPaths
+from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.machine import needs
 
 FIRST = """\
@@ -43,14 +68,25 @@ def handing_on(group: Path, controls: str) -> Path:
 
 
 def test_of_the_first_version_each_hierarchy_has_its_own(tmp_path: Path) -> None:
-    found = tree(laid_out(tmp_path, FIRST, "1:cpu:/a\n2:memory:/box/b\n"))
+    ours = {CPU: tmp_path / "cgroup/cpu/a", MEMORY: tmp_path / "cgroup/memory/b"}
+    for group in ours.values():
+        group.mkdir(parents=True)
+    found = tree(laid_out(tmp_path, FIRST, "1:cpu:/a\n2:memory:/box/b\n0::/\n"))
     assert not found.unified
-    assert found.parents == {
-        CPU: tmp_path / "cgroup/cpu",
-        MEMORY: tmp_path / "cgroup/memory",
-    }
-    assert found.mounts[CPU].group("/a/b") == tmp_path / "cgroup/cpu/a/b"
-    assert found.mounts[MEMORY].group("/box/b") == tmp_path / "cgroup/memory/b"
+    assert found.parents == ours
+    assert found.mounts[CPU].group("/a/c") == tmp_path / "cgroup/cpu/a/c"
+    assert found.mounts[MEMORY].group("/box/c") == tmp_path / "cgroup/memory/c"
+
+
+def test_of_several_places_of_a_hierarchy_the_first_that_can_be_written_counts(
+    tmp_path: Path,
+) -> None:
+    other = "25 20 0:22 / {at}/%s/cpu rw - cgroup cgroup rw,cpu\n"
+    for path in ("cpu/a", "memory/b", "late/cpu/a"):
+        (tmp_path / "cgroup" / path).mkdir(parents=True)
+    mounts = f"{other % 'gone'}{FIRST}{other % 'late'}"
+    found = tree(laid_out(tmp_path, mounts, "1:cpu:/a\n2:memory:/box/b\n"))
+    assert found.parents[CPU] == tmp_path / "cgroup/cpu/a"
 
 
 def test_of_the_second_version_the_uppermost_that_is_ours_and_hands_on_both(tmp_path: Path) -> None:
@@ -64,7 +100,13 @@ def test_of_the_second_version_the_uppermost_that_is_ours_and_hands_on_both(tmp_
 
 
 @pytest.mark.parametrize(
-    ("mounts", "own"), [(SECOND, "0::/user\n"), ("", ""), (FIRST.replace(",cpu\n", ",io\n"), "")]
+    ("mounts", "own"),
+    [
+        (SECOND, "0::/user\n"),
+        ("", ""),
+        (FIRST.replace(",cpu\n", ",io\n"), "2:memory:/box\n0::/\n"),
+        (FIRST, "1:cpu:/gone\n2:memory:/box\n0::/\n"),
+    ],
 )
 def test_where_no_group_hands_on_both_nothing_can_be_limited(
     tmp_path: Path, mounts: str, own: str
@@ -103,6 +145,63 @@ def test_of_the_second_version_limits_and_counts_are_in_its_files(tmp_path: Path
 
 def limited(node: str, folder: Path, *, limits: bool = True) -> Command:
     return Command(argv=["sleep", "60"], log=folder / node, cwd=folder, limited=limits)
+
+
+def test_groups_of_a_run_are_found_by_who_may_make_none(tmp_path: Path) -> None:
+    file = RunPaths(tmp_path).processes
+    proc = laid_out(tmp_path, SECOND, "0::/user/other.scope\n")
+    theirs = tmp_path / "cgroup/user/run.scope" / name_of(file, "n1")
+    theirs.mkdir(parents=True)
+    (theirs.parent / name_of(tmp_path / "another", "n1")).mkdir()
+    with pytest.raises(UserError, match="no control group here"):
+        tree(proc)
+    assert groups_of(file, proc) == [theirs]
+    assert groups_of(file, tmp_path) == []
+
+
+def test_groups_of_others_that_come_and_go_hide_none_of_ours(tmp_path: Path) -> None:
+    file, over = RunPaths(tmp_path).processes, threading.Event()
+    proc = laid_out(tmp_path, SECOND, "0::/\n")
+    ours = tmp_path / "cgroup/zz" / name_of(file, "n1")
+    ours.mkdir(parents=True)
+
+    def churn() -> None:
+        while not over.is_set():
+            deep = tmp_path / "cgroup/a/b/c"
+            deep.mkdir(parents=True)
+            for each in (deep, *deep.parents[:2]):
+                each.rmdir()
+
+    with ThreadPoolExecutor() as pool:
+        churning = pool.submit(churn)
+        try:
+            found = [groups_of(file, proc) for _ in range(2000)]
+        finally:
+            over.set()
+        churning.result()
+    assert found == [[ours]] * 2000
+
+
+def test_a_kernel_that_counts_no_kills_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "memory.stat": "cache 1\n", "memory.limit_in_bytes": "5\n", "memory.failcnt": "0\n",
+        "memory.usage_in_bytes": "3\n", "memory.oom_control": "under_oom 0\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    group = Group(tmp_path, unified=False)
+    found = Tree(parents={}, mounts={}, unified=False)
+    monkeypatch.setattr(groups, "tree", lambda: found)
+    monkeypatch.setattr(groups, "_try", lambda _: group.memory())
+    groups.why_not.cache_clear()
+    try:
+        assert groups.why_not() == (
+            "control groups here do not report 'oom_kill'; use Linux 4.13 or newer"
+        )
+    finally:
+        groups.why_not.cache_clear()
 
 
 @needs("cgroup")
@@ -154,38 +253,117 @@ def test_a_group_with_a_process_in_it_is_not_removed_and_a_sentence_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = RunPaths(tmp_path).processes
-    group = Group(tree().parents[MEMORY] / name_of(file, "n1"), unified=False)
+    group = tree().parents[MEMORY] / name_of(file, "n1")
     monkeypatch.setattr(groups, "EMPTY_LIMIT_S", 0.1)
-    group.path.mkdir()
+    group.mkdir()
     try:
         with subprocess.Popen(["sleep", "60"]) as strange:
-            group.take(strange.pid)
+            take(group, strange.pid)
             with pytest.raises(ClusterError, match="cannot be removed: processes are in it"):
                 remove_groups(file)
             strange.kill()
-        assert remove_groups(file) == [f"removed the control group {group.path}"]
+        assert remove_groups(file) == [f"removed the control group {group}"]
         assert remove_groups(file) == []
     finally:
-        group.remove()
+        remove(group)
+
+
+@needs("cgroup")
+def test_hosts_whose_groups_cannot_be_removed_remove_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = ProcessHosts(("n1",), RunPaths(tmp_path).processes)
+    hosts.up()
+    process = hosts.spawn("n1", limited("n1", tmp_path))
+    left = Path(f"/dev/shm/faketime_shm_{process.pid}")  # noqa: S108 - as libfaketime does
+    left.touch()
+    monkeypatch.setattr(groups, "EMPTY_LIMIT_S", 0.1)
+    (group,) = groups_of(hosts.processes_file)
+    with subprocess.Popen(["sleep", "60"]) as strange:
+        take(group, strange.pid)
+        with pytest.raises(ClusterError, match="cannot be removed: processes are in it"):
+            hosts.down()
+        strange.kill()
+    assert not left.exists()
+    hosts.down()
+    assert groups_of(hosts.processes_file) == []
+
+
+@needs("cgroup")
+def test_a_group_that_its_server_cannot_be_put_into_goes_with_the_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    hosts = ProcessHosts(("n1",), RunPaths(tmp_path).processes)
+    hosts.up()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(resources, "take", refuse)
+            with pytest.raises(ClusterError, match="cannot be used: Permission denied"):
+                hosts.spawn("n1", limited("n1", tmp_path))
+        assert groups_of(hosts.processes_file)
+    finally:
+        hosts.down()
+    assert groups_of(hosts.processes_file) == []
+
+
+@needs("cgroup")
+def test_who_was_given_the_number_of_a_server_stays_in_its_own_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = LocalResources(RunPaths(tmp_path).processes)
+    with subprocess.Popen(["sleep", "60"]) as strange:
+
+        def home() -> str:
+            return Path(f"/proc/{strange.pid}/cgroup").read_text()
+
+        before = home()
+        try:
+            limits.enclose("n1", ProcessId(pid=strange.pid, start_ticks=1))
+            assert home() == before
+            for deed in (limits.processor, lambda node: limits.limit_processor(node, 0.5)):
+                with pytest.raises(ClusterError, match="the server of n1 has ended"):
+                    deed("n1")
+                assert home() == before
+            looks = iter((True, False))  # It ends between the two, and the number is given anew.
+            monkeypatch.setattr(resources, "is_running", lambda _: next(looks))
+            limits.enclose("n1", process_id(strange.pid))
+            assert next(looks, None) is None
+            assert home() == before
+        finally:
+            strange.kill()
+            strange.wait()
+            limits.remove()
 
 
 @needs("cgroup")
 def test_a_trial_leaves_nothing_and_removes_what_a_dead_one_left() -> None:
     parent = tree().parents[MEMORY]
-    dead = parent / f"{groups.PREFIX}-{groups.TRIAL}-{(1 << 22) + 1}"
-    dead.mkdir()
-    groups.why_not.cache_clear()
-    assert groups.why_not() == ""
-    assert not dead.exists()
-    assert not (parent / f"{groups.PREFIX}-{groups.TRIAL}-{os.getpid()}").exists()
-
-
-@needs("cgroup")
-def test_who_may_not_make_groups_is_told_so_with_the_remedy() -> None:
-    code = "from cluster.hosts.groups import why_not; print(why_not())"
-    as_nobody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
-    done = subprocess.run(
-        [*as_nobody, sys.executable, "-c", code], capture_output=True, text=True, check=False
+    dead, elsewhere = (
+        parent / f"{name}{(1 << 22) + 1}"
+        for name in (groups._trials(), f"{groups.PREFIX}-{groups.TRIAL}-otherworld-")
     )
-    assert "control groups cannot be made here" in done.stdout, done.stderr
+    for each in (dead, elsewhere):
+        each.mkdir()
+    groups.why_not.cache_clear()
+    try:
+        assert groups.why_not() == ""
+        assert not dead.exists()
+        assert elsewhere.exists(), "its numbers of processes mean others"
+        assert not [*parent.glob(f"*{groups.TRIAL}*-{os.getpid()}")]
+    finally:
+        elsewhere.rmdir()
+
+
+@needs("cgroup", "root")
+def test_who_may_not_make_groups_is_told_so_with_the_remedy(tmp_path: Path) -> None:
+    code = "from cluster.hosts.groups import why_not; print(why_not())"
+    done = subprocess.run(
+        as_ordinary_user([sys.executable, "-c", code], tmp_path),
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    refusals = "control groups cannot be made here|no control group here hands on both"
+    assert re.match(refusals, done.stdout), done.stderr
     assert "systemd-run --user --scope" in done.stdout
