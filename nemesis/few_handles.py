@@ -21,6 +21,7 @@ from nemesis.resource_effects import FreedEffect, HandlesEffect
 from nemesis.resources import StarvedBrokers
 from nemesis.undo import FreeResources, Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.terms import NO_HANDLE
 
 MOST_SPARE = 8
 MOST_MORE = 4
@@ -63,13 +64,16 @@ class FewHandles:
         for node in self._hit.each():
             process = self._hit.brokers.before[node]
             before = self._before[node] = self._hit.hosts.handles(process)
-            *_, soft = before.free(self._spare + 1)
+            free = before.free(self._spare + 1)
+            if not free:
+                raise ClusterError(f"the broker of {node} has no file handle left already")
+            soft = free[-1]
             self._limits[node] = (before.soft, soft)
             self._hit.hosts.limit_handles(process, soft)
             self._fill(node)
 
     def confirm(self, patience: Patience) -> HandlesEffect | None:
-        """See that each broker has as many descriptors as it may."""
+        """See that each broker has as many descriptors as it may, or ended for want of one."""
         try:
             wait_until(
                 lambda: all(self._has_none_left(node) for node in self._hit.each()),
@@ -125,11 +129,18 @@ class FewHandles:
         return (node for node in self._hit.living() if node in self._limits)
 
     def _has_none_left(self, node: str) -> bool:
-        """Tell whether a broker has no descriptor left, or was seen to have none."""
-        if node not in self._felt and self._hit.lives(node):
+        """Tell whether a broker has no descriptor left, or was seen to have none.
+
+        One that ended before anybody looked says itself what it lacked.
+        """
+        if node in self._felt:
+            return True
+        if self._hit.lives(node):
             with suppress(ClusterError):  # It ends this moment.
                 if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
                     self._felt.add(node)
+        elif node in self._limits and any(NO_HANDLE in line for line in self._hit.said(node)):
+            self._felt.add(node)
         return node in self._felt
 
     def _fill(self, node: str) -> None:
@@ -181,7 +192,7 @@ SAYS = {
         does="a broker cannot open another file or connection; it halts if it needs a file",
         injected="prlimit: the limit of descriptors is what it has and 0 to 8 more, which"
         " connections of our own take",
-        proven="`/proc/PID/fd` has no number left below the limit",
+        proven="`/proc/PID/fd` has no number left below the limit, or its last words say so",
         undone="the limit of before; a start if it ended",
     ),
 }

@@ -16,6 +16,8 @@ from results.record.clock import pause_until, stopwatch_s
 
 LEAST_SHARE, MOST_SHARE = 0.02, 0.10
 MEASURED_S = 2.0
+LEAST_THROTTLED = 3
+"""In so many of the kernel's periods, a tenth of a second each, it had to wait."""
 SLACK = 1.25
 """So much above its share a broker may be measured: its time is counted in whole hundredths."""
 
@@ -63,12 +65,15 @@ class LittleProcessor:
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}
+        processes = self._hit.brokers.changes()  # Who is measured after it ran then.
         for node, (since_s, before) in self._begun.items():
             now = self._hit.hosts.processor(node)
             used[node] = (now.used_s - before.used_s) / (stopwatch_s() - since_s)
             throttled[node] = now.throttled - before.throttled
             waited_s[node] = now.throttled_s - before.throttled_s
-            if now.share is None or not throttled[node] or used[node] > SLACK * self._share + 0.01:
+            waits = now.share is not None and throttled[node] >= LEAST_THROTTLED
+            is_little = 0 <= used[node] <= SLACK * self._share + 0.01
+            if now.process != before.process or not waits or not is_little:
                 return None
         return ProcessorEffect(
             took_s=stopwatch_s() - self._started_s,
@@ -76,7 +81,7 @@ class LittleProcessor:
             used=used,
             throttled=throttled,
             waited_s=waited_s,
-            processes=self._hit.brokers.changes(),
+            processes=processes,
         )
 
     def heal(self) -> None:
@@ -87,9 +92,10 @@ class LittleProcessor:
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
         """See that there is no quota, and that the brokers are registered."""
-        if any(self._hit.hosts.processor(node).share is not None for node in self._hit.living()):
+        back = self._hit.wait_back(patience)
+        if any(self._hit.hosts.processor(node).share is not None for node in self._begun):
             return None
-        return self._hit.wait_back(patience)
+        return back
 
 
 SAYS = {

@@ -205,6 +205,10 @@ def _full() -> str:
     return "" if Path("/dev/full").exists() else "/dev/full: only Linux has it; use Linux"
 
 
+def _proc() -> str:
+    return "" if Path("/proc/self/fd").exists() else "/proc: only Linux has it; use Linux"
+
+
 def _ipv6() -> str:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
@@ -225,6 +229,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "namespaces": _namespaces,
     "go": _go,
     "/dev/full": _full,
+    "/proc": _proc,
     "ipv6": _ipv6,
 }
 """What tests need beside Python, and how it is found out. Of several the first is reported."""

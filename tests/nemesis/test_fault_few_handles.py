@@ -1,12 +1,13 @@
 """The fault `few-handles`, on real processes."""
 
 import resource
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from cluster.protocol import ClusterError
+from cluster.protocol import ClusterError, Handles, ProcessId
 from nemesis.few_handles import FewHandles
 from nemesis.protocol import Aim, Patience
 from nemesis.resource_effects import FreedEffect, HandlesEffect
@@ -32,7 +33,7 @@ PROOF_OF = [
         ),
     )
 ]
-pytestmark = needs("cgroup")
+pytestmark = needs("/proc")
 
 
 def _limits(cluster: Servers) -> tuple[int, int]:
@@ -48,7 +49,7 @@ def _open(cluster: Servers) -> int:
 
 
 def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_path: Path) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         fault = aimed(FewHandles, cluster, hosts, seed=LEAVING)
         assert fault.undo() == (FreeResources(node="n2"), Restart(node="n2"))
         limits, before = _limits(cluster), _open(cluster)
@@ -75,7 +76,7 @@ def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_pa
 def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_kept(
     tmp_path: Path,
 ) -> None:
-    with serving(tmp_path, "halt") as (cluster, hosts):
+    with serving(tmp_path, "halt", limited=False) as (cluster, hosts):
         first = cluster.process("n2")
         assert first is not None
         fault = aimed(FewHandles, cluster, hosts, seed=STAYING)
@@ -95,9 +96,57 @@ def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_k
         assert cluster.process("n2") != first
 
 
+def test_one_that_halts_before_anybody_looks_says_itself_what_it_lacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "halt", limited=False) as (cluster, hosts):
+        fault, read = aimed(FewHandles, cluster, hosts, seed=STAYING), hosts.handles
+        first = iter((True,))
+
+        def look(process: ProcessId) -> Handles:
+            """See one descriptor less than there are, as if it was closed this moment."""
+            seen = read(process)
+            last = max(each for each in seen.numbers if each < seen.soft)
+            return seen if next(first, False) else replace(seen, numbers=seen.numbers - {last})
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hosts, "handles", look)
+            fault.inject()
+            assert is_gone(cluster, hosts)
+            assert fault.confirm(SOON) is not None
+        fault.heal()
+        assert fault.confirm_healed(LATER) is not None
+
+
+def test_one_that_ends_and_says_nothing_of_handles_did_not_feel_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
+        fault = aimed(FewHandles, cluster, hosts)
+        monkeypatch.setattr(hosts, "limit_handles", lambda *_: None)
+        fault.inject()
+        cluster.kill_node("n2")
+        assert is_gone(cluster, hosts)
+        assert fault.confirm(SOON) is None
+        fault.heal()
+
+
+def test_one_that_has_no_handle_left_already_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
+        process = cluster.process("n2")
+        assert process is not None
+        before = hosts.handles(process)
+        hosts.limit_handles(process, min(before.free(1)))
+        fault = aimed(FewHandles, cluster, hosts)
+        with pytest.raises(ClusterError, match="the broker of n2 has no file handle left already"):
+            fault.inject()
+        fault.heal()
+        assert hosts.handles(process).soft == min(before.free(1))
+
+
 @pytest.mark.night
 def test_one_that_halts_just_after_its_heal_is_started_again(tmp_path: Path) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         first, fault = cluster.process("n2"), aimed(FewHandles, cluster, hosts)
         fault.inject()
         assert fault.confirm(SOON) is not None
@@ -111,7 +160,7 @@ def test_one_that_halts_just_after_its_heal_is_started_again(tmp_path: Path) -> 
 def test_a_limit_that_leaves_enough_is_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         fault, limits = aimed(FewHandles, cluster, hosts), _limits(cluster)
         monkeypatch.setattr(hosts, "limit_handles", lambda *_: None)
         fault.inject()
@@ -121,7 +170,7 @@ def test_a_limit_that_leaves_enough_is_no_effect(
 
 
 def test_a_limit_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         fault, limits = aimed(FewHandles, cluster, hosts), _limits(cluster)
         fault.inject()
         with monkeypatch.context() as patched:
@@ -136,7 +185,7 @@ def test_a_limit_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.Mo
 def test_one_that_nobody_can_connect_to_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(tmp_path, "wait") as (cluster, hosts):
+    with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         fault, limits = aimed(FewHandles, cluster, hosts), _limits(cluster)
         monkeypatch.setattr(cluster, "bootstrap", lambda: "")
         with pytest.raises(ClusterError, match="n2 has no address at which clients"):
