@@ -1,11 +1,12 @@
 """The fault `few-handles`: a broker may open no more than a few files and connections.
 
-As where the limit of descriptors was left at its default, or where clients have come in a crowd:
-its soft limit of `RLIMIT_NOFILE` is lowered to what it has open and 0 to 8 more (prlimit(2)), and
-connections of our own take these. Whatever opens a file or accepts a connection then gets EMFILE.
-Kafka's log folder fails with the first file that it cannot open, a checkpoint for example, and a
-broker without another folder halts. In about half of all cases the crowd goes as soon as nothing
-is left, and the broker may live on with the few. Healed by the limit of before, and a start.
+This happens where the limit of descriptors was left at its default, or where many clients come at
+once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to what it has open and 0 to 8
+more (prlimit(2)); connections of our own take these. Opening a file or accepting a connection then
+fails with EMFILE. Kafka's log folder fails with the first file that it cannot open, a checkpoint
+for example, and a broker without another folder halts. In about half of all cases our connections
+are closed as soon as no descriptor is left, and the broker may live on with the few. The heal
+restores the limit, and starts a broker that has ended.
 
 What it does not imitate: the limit of the whole machine (ENFILE).
 """

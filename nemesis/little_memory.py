@@ -1,9 +1,10 @@
 """The fault `little-memory`: a broker gets hardly more memory than it cannot do without.
 
-As in a container whose limit is too tight: the limit of its control group (cgroup `memory`) is set
-0 to 16 MiB above what the kernel cannot take back from it. The files that the kernel kept in memory
-for it go, so that reads come from the disk; if the broker wants more than is left, the kernel kills
-it (SIGKILL), which takes no page cache. Healed by taking the limit away, and a start.
+This happens in a container whose limit is too tight. The fault sets the limit of the broker's
+control group (cgroup `memory`) 0 to 16 MiB above what the kernel cannot take back from it. The
+kernel drops the files that it kept in memory for the broker, so that reads come from the disk. If
+the broker wants more than is left, the kernel kills it (SIGKILL), which takes no page cache. The
+heal removes the limit, and starts a broker that was killed.
 
 What it does not imitate: a machine that swaps.
 """

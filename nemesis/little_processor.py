@@ -1,9 +1,9 @@
 """The fault `little-processor`: a broker gets 2 to 10 % of one core.
 
-As on a machine that others keep busy, or of a container with too small a quota: the kernel lets the
-broker run for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`). Everything goes
-on, late: heartbeats, fetches, answers. Its session may end, and others then take over while it
-still believes what it believed. Healed by taking the quota away.
+This happens on a machine that others keep busy, or in a container whose quota is too small. The
+kernel lets the broker run for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`).
+Heartbeats, fetches and answers go on, late. The broker's session may end; others then take over
+while it still believes that it leads. The heal removes the quota.
 """
 
 from cluster.protocol import ClusterError, Processor
