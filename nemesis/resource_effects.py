@@ -1,4 +1,4 @@
-"""What faults of resources did to brokers, as measured: effects that say themselves what it was."""
+"""Effects of faults of resources: what each measured, with a sentence for people."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class ProcessorEffect:
     """Brokers that get little of one core.
 
     Attributes:
-        share: Of one core, at most.
+        share: The part of one core that each gets at most.
         used: By node: of one core, as measured.
         throttled: By node: in how many of the kernel's periods it had to wait meanwhile.
         waited_s: By node: how long its threads waited, together.

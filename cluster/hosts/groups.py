@@ -50,7 +50,7 @@ class Mount:
     Attributes:
         at: The folder.
         root: Which group of the hierarchy that folder is.
-        controls: What is controlled there; empty: the second version says it in a file.
+        controls: The controllers there; empty: the second version lists them in a file.
     """
 
     at: Path
@@ -185,7 +185,7 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
     """Return where groups can be made here, as far as files tell; `why_not` tries it.
 
     Args:
-        proc: Of the process that asks.
+        proc: The folder in `/proc` of the process that asks.
 
     Raises:
         UserError: Nowhere.
@@ -225,8 +225,8 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
 
     Args:
         proc: The process, `/proc/PID`.
-        mount: In this hierarchy.
-        control: Which is for this, if it is of the first version.
+        mount: The hierarchy to look in.
+        control: A controller of that hierarchy, if it is of the first version.
 
     Raises:
         ClusterError: It is in none.
@@ -246,11 +246,11 @@ def name_of(processes_file: Path, node: str) -> str:
 
 
 def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Path]:
-    """Return the folders of a run's groups that are there now, whoever may make some here.
+    """Return the folders of a run's groups, though this user may be able to make none.
 
     Args:
         processes_file: `RunPaths.processes`.
-        proc: Of the process that asks.
+        proc: The folder in `/proc` of the process that asks.
     """
     try:
         mounts = _mounts(proc)
@@ -325,7 +325,7 @@ def _try(found: Tree) -> None:
 
 
 def _trials() -> str:
-    """Return how names of trials begin whose numbers of processes are of this world."""
+    """Return the begin of the names of this world's trials; the number of a process follows."""
     return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 
 

@@ -41,7 +41,7 @@ class LocalResources:
     def enclose(self, node: str, process: ProcessId) -> None:
         """Put a server that was just started into a group of its own, and its later memory.
 
-        One that has ended by now is left to who looks for ends.
+        A server that has ended by now stays where it was; the watch for ends reports it.
 
         Raises:
             ClusterError: It cannot be.
@@ -160,15 +160,15 @@ class LocalResources:
 
     @cached_property
     def _tree(self) -> Tree:
-        """Where groups are made: the same as long as they are used, wherever we are moved to."""
+        """Where groups are made. It stays the same, though we may be moved to another group."""
         return tree()
 
 
 def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path | None:
-    """Put a process into a group, and none that was given its number by now.
+    """Put a process into a group, but not a later process with the same number.
 
     Returns:
-        The group from which it came; None: it has ended.
+        The group from which it came; None: it has ended, and nothing was moved.
     """
     try:
         home = group_of(Path(f"/proc/{process.pid}"), mount, control)
@@ -179,7 +179,7 @@ def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path |
     take(group, process.pid)
     if is_running(process):
         return home
-    take(home, process.pid)  # Another's, if there is one.
+    take(home, process.pid)  # A later process has the number, if any.
     return None
 
 

@@ -31,7 +31,7 @@ from results.record.terms import NO_HANDLE, Mode
 
 TAIL_BYTES = 32_768
 WIDE_BYTES = 262_144
-"""The reason may stand far before the end: a line for each partition follows it."""
+"""The reason may stand far before the end, because a line for each partition follows it."""
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
@@ -118,7 +118,7 @@ class Layout:
     def command(self, node: str) -> Command:
         """Return how a node's server is started, or ZooKeeper on its machine.
 
-        What its logs hold by now is an earlier life's, and none of its last words.
+        Lines that its logs have now are an earlier life's, and not among its last words.
         """
         disk, logs = self._logs(node)
         self._starts[node] = {log: _size(disk, log) for log in logs}

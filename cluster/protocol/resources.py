@@ -30,8 +30,8 @@ class Processor:
     """How much of the processors a server gets, and got.
 
     Attributes:
-        process: Whose these are.
-        share: Of one core at most; None: without a limit.
+        process: The server that was measured.
+        share: The part of one core that it gets at most; None: it has no limit.
         throttled: In how many periods it had to wait because it had had its share.
         throttled_s: How long it waited, all its threads together.
         used_s: How long it has run.
@@ -50,7 +50,7 @@ class Memory:
 
     Attributes:
         limit_bytes: As much as it gets; None: without a limit.
-        used_bytes: What it has, files that the kernel keeps in memory for it included.
+        used_bytes: Its memory, with the files that the kernel keeps in memory for it.
         cached_bytes: Those files, which the kernel can drop.
         hits: How often it wanted more than its limit.
         kills: How often the kernel killed it for that.
@@ -67,7 +67,7 @@ class Memory:
 class CanLimitResources(Protocol):
     """Hosts that can give a server less of processors, memory and file handles than it wants.
 
-    Of processors and memory only where it was started so (`Command.limited`).
+    Limits of processors and memory need a server that was started for them (`Command.limited`).
     """
 
     def handles(self, process: ProcessId) -> Handles:

@@ -36,7 +36,7 @@ target = "n2"
 at_s = 35
 hold_s = 10
 """
-"""Of this seed the crowd stays, and nothing is left of memory: both brokers end."""
+"""With this seed the crowd stays, and no memory is left, so that both brokers end."""
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.night,

@@ -118,6 +118,20 @@ def test_one_that_halts_before_anybody_looks_says_itself_what_it_lacked(
         assert fault.confirm_healed(LATER) is not None
 
 
+def test_what_a_log_says_after_another_start_is_not_taken_for_its_last_words(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "halt", limited=False) as (cluster, hosts):
+        fault = aimed(FewHandles, cluster, hosts, seed=STAYING)
+        fault.inject()
+        assert is_gone(cluster, hosts)
+        cluster.start_node("n2")
+        fault.heal()
+        healed = fault.confirm_healed(LATER)
+        assert isinstance(healed, FreedEffect)
+        assert healed.said == {}
+
+
 def test_one_that_ends_and_says_nothing_of_handles_did_not_feel_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
