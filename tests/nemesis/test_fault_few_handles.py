@@ -118,6 +118,7 @@ def test_one_that_halts_before_anybody_looks_says_itself_what_it_lacked(
         assert fault.confirm_healed(LATER) is not None
 
 
+@pytest.mark.night
 def test_what_a_log_says_after_another_start_is_not_taken_for_its_last_words(
     tmp_path: Path,
 ) -> None:

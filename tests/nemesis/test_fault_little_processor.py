@@ -133,6 +133,7 @@ def test_a_quota_that_stays_though_its_server_died_is_not_healed(
         assert hosts.processor("n2").share is None
 
 
+@pytest.mark.night
 def test_another_process_in_its_place_is_not_measured(tmp_path: Path) -> None:
     with serving(tmp_path, "spin") as (cluster, hosts):
         fault = aimed(LittleProcessor, cluster, hosts)
