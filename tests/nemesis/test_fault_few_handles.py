@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from cluster.protocol import ClusterError, Handles, ProcessId
-from nemesis.few_handles import FewHandles
+from nemesis.few_handles import MOST_MORE, FewHandles
 from nemesis.protocol import Aim, Patience
 from nemesis.resource_effects import FreedEffect, HandlesEffect
 from nemesis.undo import FreeResources, Restart
@@ -54,12 +54,14 @@ def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_pa
         assert fault.undo() == (FreeResources(node="n2"), Restart(node="n2"))
         limits, before = _limits(cluster), _open(cluster)
         fault.inject()
-        effect = fault.confirm(SOON)
+        effect = fault.confirm(LATER)
         assert isinstance(effect, HandlesEffect)
         assert effect.open_before == {"n2": before}
         assert _limits(cluster) == (effect.limits["n2"][1], limits[1])
         assert effect.limits["n2"][0] == limits[0]
-        assert (effect.crowd["n2"], effect.lasting) == (effect.spare, False)
+        assert not effect.lasting
+        # A busy server may take a second to accept one, and gets another then.
+        assert effect.spare <= effect.crowd["n2"] <= effect.spare + MOST_MORE
         assert effect.incarnations == {"n2": 1}
         assert f"n2 had {before} descriptors open and got {effect.spare} more" in effect.told
         assert effect.told.endswith("and were closed again")
@@ -81,7 +83,7 @@ def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_k
         assert first is not None
         fault = aimed(FewHandles, cluster, hosts, seed=STAYING)
         fault.inject()
-        effect = fault.confirm(SOON)
+        effect = fault.confirm(LATER)
         assert isinstance(effect, HandlesEffect)
         assert effect.lasting
         assert cluster.is_listening("n2")  # By the kernel's word; it cannot accept.
@@ -113,7 +115,7 @@ def test_one_that_halts_before_anybody_looks_says_itself_what_it_lacked(
             patched.setattr(hosts, "handles", look)
             fault.inject()
             assert is_gone(cluster, hosts)
-            assert fault.confirm(SOON) is not None
+            assert fault.confirm(LATER) is not None
         fault.heal()
         assert fault.confirm_healed(LATER) is not None
 
@@ -164,7 +166,7 @@ def test_one_that_halts_just_after_its_heal_is_started_again(tmp_path: Path) -> 
     with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         first, fault = cluster.process("n2"), aimed(FewHandles, cluster, hosts)
         fault.inject()
-        assert fault.confirm(SOON) is not None
+        assert fault.confirm(LATER) is not None
         fault.heal()
         cluster.kill_node("n2")
         assert is_gone(cluster, hosts)
