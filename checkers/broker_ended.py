@@ -15,10 +15,13 @@ signals that no program sends itself by accident: those say nothing of the broke
 What would not prove it: an end after a fault that took something of the node's disk (wipe,
 bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
 halt is then the broker's right, and nobody need have seen how. A signal from outside is not
-explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
-another fault had gone on for so long that Kafka gives up: it found no controller. If it left last
-words, they must be those of giving up. A stall must have been confirmed, of links to its
-controllers.
+explained by it. Nor, of the very life of a broker that a confirmed fault hit, an exit while the
+fault left it no file handle, or shortly after, if its last words say that it had too many files
+open; nor a SIGKILL while one left it hardly any memory, if the kernel counted a kill in the node's
+control group. The next life has the limits of before, and no excuse. Nor an exit of a broker that a
+fault had ended, and that was to start again while another fault had gone on for so long that Kafka
+gives up: it found no controller. If it left last words, they must be those of giving up. A stall
+must have been confirmed, of links to its controllers.
 """
 
 import re
@@ -30,7 +33,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import deeds, takes_keeper
+from checkers.changes import HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
 from checkers.columns import Mask, equal, ints, texts
 from checkers.disk_losses import json_object, was_begun
 from checkers.facts import NOTED, RunFacts
@@ -41,7 +44,7 @@ from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.milestones import ENDED
-from results.record.terms import AnomalyClass
+from results.record.terms import NO_HANDLE, AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
@@ -53,7 +56,7 @@ _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
-    "bridge", "flapping",
+    "bridge", "flapping", HANDLES, PROCESSOR, MEMORY,
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
 _STALLS = "stall"
@@ -68,11 +71,14 @@ _GIVING_UP = re.compile(
 )
 """What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
 KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
+_ENDING = frozenset({HANDLES, MEMORY})
+"""Faults that may end a broker, in one way each."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 _HEAP = "OutOfMemoryError: Java heap space"
+_BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
 _NAMED = 3
@@ -86,6 +92,7 @@ class End:
 
     Attributes:
         node: Whose.
+        incarnation: Which of its starts, as the record has it.
         seen_ns: When it was found out.
         how: For people: `with exit code 1`.
         outside: Whether somebody else may have done that.
@@ -94,6 +101,7 @@ class End:
     """
 
     node: str
+    incarnation: str
     seen_ns: int
     how: str
     outside: bool
@@ -124,6 +132,7 @@ def _ends(group: Group) -> list[End]:
             found.append(
                 End(
                     node=node,
+                    incarnation=each.detail.get("incarnation", ""),
                     seen_ns=each.at_ns,
                     how=how,
                     outside=outside,
@@ -161,6 +170,7 @@ def _check(group: Group, *, outside: bool) -> Findings:
             if each.outside is outside
             and not (_explained(group, each) and not (outside and each.signalled))
             and not _shut_out(group, each)
+            and not _starved(group, each)
         ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
@@ -174,6 +184,60 @@ def _explained(group: Group, end: End) -> bool:
     over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
     why = equal(faults, "kind", *_TAKING) | (equal(faults, "kind", *_HINDERING) & ~over)
     return bool((begun & why).any())
+
+
+def _starved(group: Group, end: End) -> bool:
+    """Tell whether a confirmed fault that left its node too little of a resource was why."""
+    faults = group.table("faults")
+    asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
+    over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
+    felt = (ints(faults, "confirmed_ns") >= 0) & (asked_ns <= end.seen_ns) & ~over
+    rows = zip(
+        deeds(faults), texts(faults, "effect"), texts(faults, "heal_effect"),
+        (healed_ns < 0).tolist(), (felt & _hits(faults, end)).tolist(), strict=True,
+    )  # fmt: skip
+    mine = [
+        (deed, {} if lasts else json_object(heal))
+        for deed, effect, heal, lasts, hit in rows
+        if hit and _was_hit(end, effect)
+    ]
+    return any(
+        (deed == HANDLES and _lacked_handles(end, heal))
+        or (deed == MEMORY and _killed_by_kernel(end, heal))
+        for deed, heal in mine
+    )
+
+
+def _was_hit(end: End, effect: str) -> bool:
+    """Tell whether it is the life that a fault hit: the next one has the limits of before."""
+    lives = json_object(effect).get("incarnations")
+    return isinstance(lives, dict) and str(lives.get(end.node)) == end.incarnation
+
+
+def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether a broker's last words say what it lacked.
+
+    Where none were noted at its end, those count that its heal noted. As long as the fault is not
+    healed they are not known: empty.
+    """
+    if end.signalled or not (heal or end.said):
+        return not end.signalled
+    said = heal.get("said")
+    noted = said.get(end.node) if isinstance(said, dict) else None
+    words = end.said or (noted if isinstance(noted, list) else ())
+    return any(NO_HANDLE in str(line) for line in words)
+
+
+def _killed_by_kernel(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether the kernel killed a broker for memory.
+
+    Its count is not known as long as the fault is not healed: empty.
+    """
+    if end.how != _BY_KERNEL or not heal:
+        return end.how == _BY_KERNEL
+    kills = heal.get("kills")
+    counted = kills.get(end.node) if isinstance(kills, dict) else None
+    return isinstance(counted, int) and counted > 0
 
 
 def _hits(faults: pa.Table, end: End) -> Mask:
@@ -282,7 +346,8 @@ def _last_fault(group: Group, node: str, seen_ns: int) -> str:
         return f"no fault had hit {node} before"
     last = max(hits, key=lambda each: each.confirmed_ns)
     if last.ended_ns >= seen_ns:
-        return f"{last.kind} of {node} was in force, which a broker is to survive"
+        what = "does not explain that" if last.kind in _ENDING else "a broker is to survive"
+        return f"{last.kind} of {node} was in force, which {what}"
     return f"the last fault that hit {node}, {last.kind}, was over at {seconds(last.ended_ns)}"
 
 
@@ -293,8 +358,8 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, though nothing had told it to stop and no fault had hit "
-            "its disk."
+            "It exited or crashed, though nothing had told it to stop and no fault of its "
+            "disk or its resources explains that."
         ),
         promise="A broker runs until it is told to stop.",
     ),

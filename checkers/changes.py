@@ -24,26 +24,35 @@ _FOUND_LATE_NS = 5_000_000_000
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
 """What ends its targets one after the other, so that no two are gone for as long as it lasts."""
+HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
+"""What faults gave a broker less of than it wants, by what they measured."""
+_DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that take ZooKeeper."""
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return what each fault did to servers: its kind, or `kill`, `stop` or `pause` if measured.
+    """Return what each fault did to servers: its kind, or one of `_DEEDS` if that was measured.
 
-    One that was begun and not seen to work may have done what its name begins with. A fault that
+    One that was begun and not seen to work may have done what its name says. A fault that
     kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
     """
     did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
     meant = [
-        deed if deed in _ENDS else _IN_TURN.get(word := kind.partition("-")[0], word)
+        next((word for word in (deed, *_words(kind)) if word in _DEEDS), kind)
         for kind, deed in zip(kinds, did, strict=True)
     ]
     return [
-        str(deed) if deed in _ENDS and not apart else kind
+        kind if apart else str(deed)
         for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
     ]
+
+
+def _words(kind: str) -> list[str]:
+    """Return the words of a kind's name; of what goes in turn, what it does as a whole."""
+    first, *others = kind.split("-")
+    return [_IN_TURN[first]] if first in _IN_TURN else [first, *others]
 
 
 def takes_keeper(faults: pa.Table) -> list[bool]:

@@ -75,7 +75,7 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
                              # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
                              # clock, leadership, topics, outage, keeper, keeper-links, double,
                              # stall, stall-clients, aftermath, remade, connections,
-                             # client-connections;
+                             # client-connections, resources;
                              # "all": all that work (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5

@@ -25,6 +25,7 @@ from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
 from nemesis.disputed_election import LEAST_VOTERS, DisputedElection, has_enough_voters
 from nemesis.duplicate import duplicate
+from nemesis.few_handles import FewHandles
 from nemesis.flapping import Flapping
 from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
@@ -39,6 +40,8 @@ from nemesis.kill_remade import kill_remade
 from nemesis.kill_twice import KillTwice
 from nemesis.kind import Kind
 from nemesis.link_stall import link_stall
+from nemesis.little_memory import LittleMemory
+from nemesis.little_processor import LittleProcessor
 from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
@@ -242,6 +245,16 @@ def _keeper(
     )
 
 
+def _resource(make: FaultMaker) -> Kind:
+    return Kind(
+        family="resources",
+        make=make,
+        settle_s=8,
+        starts=1,
+        needs=frozenset({Ability.RESOURCES, Ability.KILL, Ability.APART}),
+    )
+
+
 def _files(
     family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
 ) -> Kind:
@@ -397,6 +410,9 @@ KINDS: dict[str, Kind] = {
     "connection-half-open": _connections(connection_half_open, Ability.APART),
     "client-reset": _connections(client_reset, Ability.CUT_CLIENTS, of_clients=True),
     "client-half-open": _connections(client_half_open, Ability.CUT_CLIENTS, of_clients=True),
+    "few-handles": _resource(FewHandles),
+    "little-processor": _resource(LittleProcessor),
+    "little-memory": _resource(LittleMemory),
 }
 
 

@@ -235,6 +235,7 @@ _WORDS = {
     Ability.CONNECTIONS: "break single connections",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
+    Ability.RESOURCES: "limit what a broker gets of processors, memory and file handles",
     Ability.SLOW_DISK: "slow a node's disk down",
     Ability.KILL: "kill a broker and start it again",
     Ability.STOP: "stop a broker in order and start it again",

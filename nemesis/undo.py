@@ -106,6 +106,14 @@ class QuickenDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeResources:
+    """Give a broker what it got before. Limits of a dead run end with its brokers and groups."""
+
+    kind: Literal["free-resources"] = "free-resources"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
     """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
 
@@ -141,6 +149,7 @@ Undo = Annotated[
     | EmptyDisk
     | UnlockDisk
     | QuickenDisk
+    | FreeResources
     | Reassign
     | DropTopics
     | TrueClock,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cluster.hosts import clock
+from cluster.hosts import clock, groups
 from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, reset_trial, shape_trial
 from cluster.protocol import OF_SYSTEMS, Ability
 from results.record.plan import ATTACHED, SIMULATED
@@ -11,6 +11,7 @@ from results.record.plan import ATTACHED, SIMULATED
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
 NOT_BUILT = "this kind of hosts cannot do it"
 VIRTUAL_ONLY = "disks are slowed down in virtual time only, so far; use --hosts simulated"
+REAL_ONLY = "a node in virtual time has neither processors nor memory; use --hosts namespace"
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
@@ -23,8 +24,10 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
             `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind in {SIMULATED, ATTACHED}:  # What an attached cluster cannot do, its file declares.
+    if kind == ATTACHED:  # What it cannot do, its file declares.
         return dict.fromkeys(Ability, "")
+    if kind == SIMULATED:
+        return dict.fromkeys(Ability, "") | {Ability.RESOURCES: REAL_ONLY}
     able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
     return {**dict.fromkeys(OF_SYSTEMS, ""), **able, Ability.SLOW_DISK: VIRTUAL_ONLY}
 
@@ -38,14 +41,14 @@ def built_for(hosts: str) -> frozenset[Ability]:
     Args:
         hosts: As above, or `auto`.
     """
-    everything = frozenset(Ability)
-    return everything if hosts == SIMULATED else everything - {Ability.SLOW_DISK}
+    return frozenset(Ability) - {Ability.RESOURCES if hosts == SIMULATED else Ability.SLOW_DISK}
 
 
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
             Ability.SHAPE: NO_LINKS, Ability.SHAPE_CLIENTS: NO_LINKS, Ability.DISK: NOT_BUILT,
-            Ability.CONNECTIONS: NO_LINKS, Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.CONNECTIONS: NO_LINKS, Ability.CLOCK: clock.why_not(),
+            Ability.RESOURCES: groups.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
@@ -53,15 +56,15 @@ def _of_namespaces() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: no_shape,
             Ability.CONNECTIONS: _why_not(reset_trial()),
-            Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not(),
+            Ability.RESOURCES: groups.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: _why_not(shape_trial()), Ability.SHAPE_CLIENTS: NOT_BUILT,
-            Ability.CONNECTIONS: _why_not(reset_trial()),
-            Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.CONNECTIONS: _why_not(reset_trial()), Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT, Ability.RESOURCES: NOT_BUILT}  # fmt: skip
 
 
 def _of_ssh(file: str) -> Mapping[Ability, str]:
@@ -72,8 +75,8 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
     no_shape, no_reset = why_not_shape(hosts), why_not_reset(hosts)
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
             Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: NOT_BUILT, Ability.DISK: NOT_BUILT,
-            Ability.CONNECTIONS: no_reset,
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.CONNECTIONS: no_reset, Ability.CLOCK: NOT_BUILT,
+            Ability.RESOURCES: NOT_BUILT}  # fmt: skip
 
 
 def _why_not(trial: Finding) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts import clock, sockets
+from cluster.hosts import clock, groups, sockets
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.links import HUB_ADDRESS
@@ -56,8 +56,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    trials = disk_trial(), shape_trial(), reset_trial(), clock_trial()
-    return [_user(), *namespace_trials(), docker(), *trials]
+    tried = (docker, disk_trial, shape_trial, reset_trial, clock_trial, groups_trial)
+    return [_user(), *namespace_trials(), *(trial() for trial in tried)]
 
 
 def namespace_trials() -> list[Finding]:
@@ -148,6 +148,17 @@ def clock_trial() -> Finding:
         works=not detail,
         detail=detail or "tried",
         remedy=(remedy or NO_REMEDY) if detail else "",
+    )
+
+
+def groups_trial() -> Finding:
+    """Return whether a broker can be given less of processors and memory, by control groups."""
+    detail, _, remedy = groups.why_not().partition("; ")
+    return Finding(
+        what="limits of processors and memory (cgroup)",
+        works=not detail,
+        detail=detail or "tried",
+        remedy=remedy,
     )
 
 

@@ -53,7 +53,7 @@ class ProcessHosts(LocalHosts):
         self._check(node)
         if self._machine is None:
             raise ClusterError("the hosts are down")
-        return self._machine.spawn(node, command)
+        return self.enclosed(node, command, self._machine.spawn(node, command))
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
         """Return the exit code of what was spawned, or minus the signal that ended it."""
@@ -67,7 +67,10 @@ class ProcessHosts(LocalHosts):
         if machine is not None:
             machine.close()
             machine.wait_closed()
-        remove_leavings(self.processes_file)
+        try:
+            self.resources.remove()
+        finally:
+            remove_leavings(self.processes_file)
 
     def _check(self, node: str) -> None:
         if node not in self._nodes:

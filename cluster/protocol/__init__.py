@@ -3,8 +3,8 @@
 Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
 them with `isinstance`, and a host need not lie.
 
-One module a theme: `machines`, `links` between them, `brokers`, the files of their `logs`; `errors`
-for what fails. Others import from here.
+One module a theme: `machines`, the `resources` that they give, `links` between them, `brokers`, the
+files of their `logs`; `errors` for what fails. Others import from here.
 """
 
 from cluster.protocol.brokers import (
@@ -19,6 +19,7 @@ from cluster.protocol.brokers import (
     Cluster,
     ClusterView,
     CoordinatorKind,
+    CountsStarts,
     Ended,
     Endpoint,
     HasControllers,
@@ -28,6 +29,7 @@ from cluster.protocol.brokers import (
     ReadsAllAtStart,
     SharesProcesses,
     Summary,
+    TellsLastWords,
 )
 from cluster.protocol.by_hand import HasTopicsByHand, ToldTopic, TopicsByHand
 from cluster.protocol.errors import (
@@ -70,6 +72,7 @@ from cluster.protocol.machines import (
     ProcessId,
     TellsRoom,
 )
+from cluster.protocol.resources import CanLimitResources, Handles, Memory, Processor
 
 __all__ = [
     "CLIENTS",
@@ -82,6 +85,7 @@ __all__ = [
     "CanFindCoordinators",
     "CanKill",
     "CanLimitDisk",
+    "CanLimitResources",
     "CanLosePower",
     "CanMakeTopics",
     "CanMoveLeaders",
@@ -98,11 +102,13 @@ __all__ = [
     "Command",
     "Connection",
     "CoordinatorKind",
+    "CountsStarts",
     "Disk",
     "Ended",
     "Endpoint",
     "Ends",
     "FullDiskError",
+    "Handles",
     "HasConnections",
     "HasControllers",
     "HasFiles",
@@ -114,17 +120,20 @@ __all__ = [
     "Link",
     "Logs",
     "Measured",
+    "Memory",
     "Opening",
     "PartitionState",
     "PartitionSummary",
     "PowerCut",
     "ProcessId",
+    "Processor",
     "Quality",
     "ReadsAllAtStart",
     "ShapeEnd",
     "SharesProcesses",
     "Socket",
     "Summary",
+    "TellsLastWords",
     "TellsRoom",
     "ToldTopic",
     "TopicsByHand",

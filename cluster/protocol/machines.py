@@ -33,6 +33,8 @@ class Command:
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the harness's own environment."""
+    limited: bool = False
+    """Whether its processors and memory may be limited later (`CanLimitResources`)."""
 
 
 @runtime_checkable
@@ -138,6 +140,8 @@ class Ability(StrEnum):
     """Have a broker see another time (`CanShiftClock`)."""
     SLOW_DISK = "slow-disk"
     """Have a node's disk take long (`CanSlowDisk`)."""
+    RESOURCES = "resources"
+    """Give a server less of processors, memory and file handles (`CanLimitResources`)."""
     KILL = "kill"
     """Kill a broker, and start it again (`CanKill`)."""
     STOP = "stop"

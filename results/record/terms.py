@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+NO_HANDLE = "Too many open files"
+"""EMFILE in the words of the C library, of Java and of Python (man 3 strerror)."""
+
 
 class Outcome(StrEnum):
     """How an op ended: `fail` certainly had no effect, of `info` nothing is known."""

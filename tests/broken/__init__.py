@@ -25,6 +25,7 @@ _MODULES = (
     "quorum",
     "remade",
     "replicas",
+    "resources",
     "transactions",
 )
 

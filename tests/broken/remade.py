@@ -163,7 +163,7 @@ def a_follower_of_a_topic_made_again_lacks_what_was_not_acknowledged(
 
 
 @innocent(base="log", moments=("kill",))
-def a_follower_outside_of_the_isr_lacks_what_was_acknowledged(record: Record, spot: Spot) -> None:
+def a_follower_outside_of_the_isr_lacks_an_acknowledged_one(record: Record, spot: Spot) -> None:
     """The ISR was full again in time, and shrank when all had been sent."""
     acked = _make_again(record, spot)
     follower, gone = _follower(record), acked[-1]["value"]

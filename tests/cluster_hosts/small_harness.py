@@ -23,6 +23,7 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.protocol import (
     Ability,
     CanLimitDisk,
+    CanLimitResources,
     CanPartition,
     CanShape,
     CanShiftClock,
@@ -37,7 +38,7 @@ from cluster.protocol import (
 )
 from harness.interrupt import die_with_parent
 from nemesis.ledger import Ledger
-from nemesis.undo import Join, Restart, Resume, Unblock, Undo
+from nemesis.undo import FreeResources, Join, Restart, Resume, Unblock, Undo
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
@@ -145,8 +146,10 @@ class SmallHarness:
         env: Mapping[str, str] = {}
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
             env = hosts.clock_environment(node)
+        limited = isinstance(hosts, CanLimitResources) and Ability.RESOURCES in self._can
+        log = folder / "logs" / "broker"
         return hosts.spawn(
-            node, Command(argv=BROKER, log=folder / "logs" / "broker", cwd=folder, env=env)
+            node, Command(argv=BROKER, log=log, cwd=folder, env=env, limited=limited)
         )
 
     def _faults_of(self, hosts: Hosts, brokers: dict[str, ProcessId]) -> Iterator[Deed]:
@@ -202,6 +205,23 @@ class SmallHarness:
                 lambda: hosts.set_clock(node, offset_s=100, rate=2),
                 lambda: hosts.reset_clock(node),
             )
+        if isinstance(hosts, CanLimitResources) and Ability.RESOURCES in self._can:
+            yield from self._limits(hosts, node)
+
+    def _limits(self, hosts: CanLimitResources, node: str) -> Iterator[Deed]:
+        undo = (FreeResources(node=node),)
+        yield Deed(
+            "processor",
+            undo,
+            lambda: hosts.limit_processor(node, 0.05),
+            lambda: hosts.limit_processor(node, None),
+        )
+        yield Deed(
+            "memory",
+            undo,
+            lambda: hosts.limit_memory(node, 1 << 26),
+            lambda: hosts.limit_memory(node, None),
+        )
 
     def _stall(self, hosts: CanShape, links: list[Link]) -> None:
         """Have links stall, and hold something."""

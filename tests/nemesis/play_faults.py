@@ -62,6 +62,7 @@ from tests.nemesis.witnesses import (
     seen_disk,
     seen_files,
     seen_quorum,
+    seen_resources,
     seen_votes,
     seen_zookeeper,
 )
@@ -75,6 +76,8 @@ SHARED = Path("/dev/shm")  # noqa: S108 - looked at
 """Where libfaketime has its clocks; what it leaves of brokers that are killed must be removed."""
 DISK_MB = 64
 MESSAGES = 40
+PREPARED = ("clock", "resources")
+"""Families, called as what hosts must be able to do, that brokers have to be started for."""
 SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S, TIDY_LIMIT_S = 30.0, 90.0, 15.0, 10.0
 LOOK_INTERVAL_S = 0.1
 LATE_LIMIT_S = 80.0
@@ -351,6 +354,7 @@ class Room:
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
             "all nodes' files": lambda: {each: self._look_at_files(each) for each in NODES},
             "disk": lambda: seen_disk(self.places[node]),
+            "resources": lambda: seen_resources(self.places[node]),
             "quorum": lambda: self._look_at_quorum(node),
             "servers": lambda: {each: self.places[each].brokers() for each in NODES},
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
@@ -392,7 +396,7 @@ class Room:
             system="kafka:3.9.1:zookeeper" if self._outside else "kafka:4.3.1",
             topics=1,
             partitions=1,
-            nemesis=("clock",) if Ability.CLOCK in able(self._why_not) else (),
+            nemesis=tuple(name for name in PREPARED if Ability(name) in able(self._why_not)),
             disk_mb=DISK_MB if self.kind == "namespace" else None,
         )
         return brokers_of(self.plan, self.hosts, self.paths)

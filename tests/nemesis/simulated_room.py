@@ -53,6 +53,8 @@ Look = Any
 
 
 def _role(kind: str) -> str:
+    if KINDS[kind].family == "client-connections":
+        return "leader(log-0,0)"  # Over connections to others clients send next to nothing.
     dealt = {*KINDS[kind].aims} & {SERVERS, "majority"}
     return dealt.pop() if dealt else "n2"
 
@@ -259,13 +261,13 @@ def _connections(room: SimulatedRoom) -> Mapping[int, tuple[int, int, bool, int]
     }
 
 
-def replaced_around(node: int, *, clients: bool = False) -> Shows:
-    """Tell whether connections of a node were gone, and others came in their place."""
+def replaced(*, clients: bool = False) -> Shows:
+    """Tell whether connections of the target were gone, and others came in their place."""
 
     def shows(story: Story) -> bool:
         # One look alone shows no change; connections of before may end by themselves later.
         looks = [story.before, *story.looks] if len(story.looks) > 1 else story.looks
-        pairs = [_of_node(look, node, clients=clients) for look in looks]
+        pairs = [_of_node(look, _target(story), clients=clients) for look in looks]
         return any(
             one.keys() - other.keys() and {*one.values()} & {*_new(one, other)}
             for one, other in itertools.combinations(pairs, 2)
@@ -274,18 +276,23 @@ def replaced_around(node: int, *, clients: bool = False) -> Shows:
     return shows
 
 
+def _target(story: Story) -> int:
+    (node,) = story.row.targets
+    return int(node.removeprefix("n"))
+
+
 def _new(one: Mapping[int, Look], other: Mapping[int, Look]) -> list[Look]:
     return [ends for number, ends in other.items() if number > max(one, default=0)]
 
 
-def silent_around(node: int, *, clients: bool = False) -> Shows:
-    """Tell whether some connections of a node, and no others, let nothing through."""
+def silent(*, clients: bool = False) -> Shows:
+    """Tell whether some connections of the target, and no others, let nothing through."""
 
     def shows(story: Story) -> bool:
         for look in story.looks:
-            mine = _of_node(look, node, clients=clients)
-            silent = {number for number, (*_, blocked, _) in look.items() if blocked}
-            if not silent <= mine.keys():
+            mine = _of_node(look, _target(story), clients=clients)
+            mute = {number for number, (*_, blocked, _) in look.items() if blocked}
+            if not mute <= mine.keys():
                 return False
         most = max(
             (seen for look in story.looks for *_, blocked, seen in look.values() if blocked),

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.clock import library
+from cluster.hosts.groups import why_not as why_unlimited
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 CLAIMS = {
-    PROCESS: OF_SYSTEMS | {Ability.CLOCK},
+    PROCESS: OF_SYSTEMS | {Ability.CLOCK, Ability.RESOURCES},
     NAMESPACE: frozenset(Ability) - {Ability.SLOW_DISK},
     DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS},
     SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS},
@@ -46,6 +47,8 @@ OF_NO_HOSTS = frozenset({
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
 nothing of their own in them. They are played on processes; elsewhere in the night. A topic that is
 made again takes long, and is of the same sort: in the night only."""
+OF_THIS_MACHINE = frozenset(name for name, kind in KINDS.items() if Ability.RESOURCES in kind.needs)
+"""Kinds for which all hosts that can have them have the same code: played as those."""
 BY_DAY = (NAMESPACE, "connections")
 """Of broken connections; `test_connections_of_hosts` breaks some over ssh, too, by day."""
 MARKS = {
@@ -61,7 +64,8 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
-    at_night = room != PROCESS if kind in OF_NO_HOSTS else KINDS[kind].family == "remade"
+    once = kind in OF_NO_HOSTS | OF_THIS_MACHINE
+    at_night = room != PROCESS if once else KINDS[kind].family == "remade"
     at_night |= Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
     marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
@@ -119,6 +123,7 @@ def test_every_kind_has_a_proof() -> None:
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
+    lacking |= {Ability.RESOURCES} if why_unlimited() else set()
     # Of ssh hosts nobody knows which they are, and so what they lack.
     assert able(abilities_of(hosts)) == CLAIMS[hosts] - (lacking if hosts != SSH else set())
 
@@ -133,7 +138,11 @@ def is_refused(story: Story, kind: str) -> bool:
     for why in reasons:
         assert why in story["refused"]
         assert why in story["left_out"]
-    lacks = {Ability.SHAPE: not story["tun_opens"], Ability.CLOCK: library() is None}
+    lacks = {
+        Ability.SHAPE: not story["tun_opens"],
+        Ability.CLOCK: library() is None,
+        Ability.RESOURCES: bool(why_unlimited()),
+    }
     assert all(lacks.get(need) for need in KINDS[kind].needs if story["why_not"][need])
     if Ability.SHAPE in KINDS[kind].needs:
         assert "cannot shape on n" in story["tried"]

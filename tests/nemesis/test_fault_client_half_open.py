@@ -3,10 +3,10 @@
 from nemesis.client_half_open import client_half_open
 from tests.nemesis.fake_connections import SOON, FakeConnections, aimed, site_of
 from tests.nemesis.proofs import half_open_proof
-from tests.nemesis.simulated_room import silent_around
+from tests.nemesis.simulated_room import silent
 
 PROOF_OF = [("client-half-open", half_open_proof("clients"))]
-SHOWS_OF = [("client-half-open", silent_around(2, clients=True))]
+SHOWS_OF = [("client-half-open", silent(clients=True))]
 
 
 def test_clients_hear_nothing_more_and_brokers_hear_each_other() -> None:

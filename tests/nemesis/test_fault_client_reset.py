@@ -9,10 +9,10 @@ from nemesis.client_reset import client_reset
 from nemesis.registry import KINDS
 from tests.nemesis.fake_connections import SOON, FakeConnections, aimed, site_of
 from tests.nemesis.proofs import resets_proof
-from tests.nemesis.simulated_room import replaced_around
+from tests.nemesis.simulated_room import replaced
 
 PROOF_OF = [("client-reset", resets_proof("clients"))]
-SHOWS_OF = [("client-reset", replaced_around(2, clients=True))]
+SHOWS_OF = [("client-reset", replaced(clients=True))]
 
 
 def test_clients_lose_their_connections_and_brokers_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,10 +28,10 @@ from tests.nemesis.fake_connections import (
     site_of,
 )
 from tests.nemesis.proofs import half_open_proof
-from tests.nemesis.simulated_room import silent_around
+from tests.nemesis.simulated_room import silent
 
 PROOF_OF = [("connection-half-open", half_open_proof("brokers"))]
-SHOWS_OF = [("connection-half-open", silent_around(2))]
+SHOWS_OF = [("connection-half-open", silent())]
 
 
 @pytest.fixture(autouse=True)

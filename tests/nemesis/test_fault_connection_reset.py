@@ -27,10 +27,10 @@ from tests.nemesis.fake_connections import (
     site_of,
 )
 from tests.nemesis.proofs import resets_proof
-from tests.nemesis.simulated_room import replaced_around
+from tests.nemesis.simulated_room import replaced
 
 PROOF_OF = [("connection-reset", resets_proof("brokers"))]
-SHOWS_OF = [("connection-reset", replaced_around(2))]
+SHOWS_OF = [("connection-reset", replaced())]
 
 
 @pytest.fixture(autouse=True)

@@ -214,12 +214,12 @@ def test_in_each_lane_every_family_comes_before_any_comes_twice(
         assert len(set(first)) == len(first)
 
 
-def test_a_run_of_all_faults_for_nine_minutes_has_every_kind_and_at_least_85() -> None:
+def test_a_run_of_all_faults_for_twelve_minutes_has_every_kind_and_at_least_100() -> None:
     for seed in range(100):
-        plan = Plan(seed=seed, nemesis=("all",), time_limit_s=540)
+        plan = Plan(seed=seed, nemesis=("all",), time_limit_s=720)
         schedule = deal_schedule(plan, abilities=frozenset(Ability))
         both = len({fault.lane for fault in schedule.faults}) == 2
-        assert len(schedule.faults) >= (85 if both else 25), seed
+        assert len(schedule.faults) >= (100 if both else 25), seed
         assert {fault.kind for fault in schedule.faults} == {
             kind
             for kinds in played_families(plan, abilities=frozenset(Ability)).values()
@@ -268,8 +268,9 @@ def test_kinds_of_one_family_need_the_same_of_real_hosts(hosts: str) -> None:
     assert KINDS["disputed-election"] not in kinds
 
 
-def test_simulated_hosts_can_have_every_kind() -> None:
-    assert all(kind.needs <= built_for(SIMULATED) for kind in KINDS.values())
+def test_simulated_hosts_can_have_every_kind_but_of_what_the_kernel_gives() -> None:
+    lacking = {kind.family for kind in KINDS.values() if not kind.needs <= built_for(SIMULATED)}
+    assert lacking == {"resources"}
     assert able(abilities_of(SIMULATED)) == built_for(SIMULATED)
 
 

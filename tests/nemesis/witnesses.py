@@ -115,6 +115,43 @@ def said(place: Place, words: str) -> int:
     return log.read_text(errors="replace").count(words) if log.exists() else 0
 
 
+def seen_resources(place: Place) -> Seen:
+    """Look at what the kernel gives a node's server; None: there is no server, or no limit."""
+    pids = list(place.brokers())
+    if len(pids) != 1:
+        return dict.fromkeys(("handles", "cpu", "quota", "waits", "most"))
+    proc = Path("/proc", pids[0])
+    limits = (proc / "limits").read_text()
+    cpu, memory = (_group(proc, control) for control in ("cpu", "memory"))
+    quota = _first_of(cpu, "cpu.max", "cpu.cfs_quota_us")
+    most = _first_of(memory, "memory.max", "memory.limit_in_bytes")
+    waits = re.search(r"nr_throttled (\d+)", _first_of(cpu, "cpu.stat"))
+    return {
+        "handles": int(re.search(r"Max open files +(\d+)", limits)[1]),  # type: ignore[index]
+        "cpu": f"{cpu}",
+        "quota": int(quota.split()[0]) if quota[:1].isdigit() else None,
+        "waits": int(waits[1]) if waits else 0,
+        "most": int(most) if most.strip().isdigit() and int(most) < 1 << 60 else None,
+    }
+
+
+def _group(proc: Path, control: str) -> Path:
+    """Return the folder of a process's control group, of either version."""
+    for line in (proc / "cgroup").read_text().splitlines():
+        _, controls, path = line.split(":", 2)
+        first = Path("/sys/fs/cgroup", control)
+        if control in controls.split(","):
+            return first / path.lstrip("/")
+        if not controls and not first.exists():
+            return Path("/sys/fs/cgroup") / path.lstrip("/")
+    raise AssertionError(f"{proc} is in no group of {control}")
+
+
+def _first_of(group: Path, *names: str) -> str:
+    found = (group / name for name in names if (group / name).exists())
+    return next((each.read_text() for each in found), "")
+
+
 def seen_disk(place: Place) -> Seen:
     """Try to write to a node's disk."""
     probe, error = place.file("data/witness"), ""

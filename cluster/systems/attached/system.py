@@ -39,6 +39,7 @@ _NEVER = {
     "connections": "an attached cluster has no command that breaks a connection",
     "disk": "an attached cluster has no command that fills a disk",
     "clock": "an attached cluster has no command that shifts a clock",
+    "resources": "an attached cluster has no command that limits what a server gets",
     "slow-disk": "an attached cluster has no command that slows a disk down",
     "files": "the files of an attached cluster are read, and never written",
     "topics": "topics that come and go have no prefix of the run on an attached cluster",
