@@ -29,7 +29,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.false_alarm_results import NONE, PARTS, RESULTS, Line, last, lines_of, write_page
+from benchmarks.false_alarm_results import (
+    CORNERS,
+    KEEPERS,
+    NONE,
+    PARTS,
+    RESULTS,
+    Line,
+    last,
+    lines_of,
+    write_page,
+)
 from benchmarks.guarded import beside, run
 from benchmarks.night import HOUR_S, LOGQUAKE, ROOT, Step, code, file_name, meant, step_name
 from benchmarks.night_results import append
@@ -52,6 +62,7 @@ RUNNING = ("cluster", "harness", "nemesis", "workloads")
 JUDGING = ("checkers", "results")
 LOCK = "benchmarks.false_alarms"
 KAFKA = ("--system", "kafka:4.3.1")
+KEPT = ("--system", "kafka:3.9.1:zookeeper")
 SHORT = ("--time-limit", "40")
 ALL = ("--nemesis", "all", "--time-limit", "100")
 SIMULATED = (
@@ -60,6 +71,9 @@ SIMULATED = (
 )  # fmt: skip
 """As `benchmarks.campaign` plays them, but kept."""
 RUNS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    *((family, 3, (*KAFKA, "--nemesis", family)) for family in CORNERS),
+    *((family, 3, (*KEPT, "--nemesis", family)) for family in KEEPERS),
+    ("corners", 20, (*KAFKA, "--nemesis", ",".join(CORNERS), "--time-limit", "150")),
     ("log", 20, (*KAFKA, "--workload", "log", *SHORT)),
     ("txn", 20, (*KAFKA, "--workload", "txn", *SHORT)),
     ("groups", 20, (*KAFKA, "--workload", "groups", *SHORT)),

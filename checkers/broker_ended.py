@@ -18,19 +18,26 @@ asked of its disk (disk-full, read-only, the family disk-errors) or shortly afte
 the broker's right, and nobody need have seen how. A page of a mapped file that cannot be read ends
 a JVM by SIGBUS. A short write explains nothing: write(2) allows it. A signal from outside is not
 explained by it. An end of a broker below whose data the harness's own file system had failed before
-is none of the broker's doing. Nor is an exit of a broker that a fault had ended, and that was to
-start again while another fault had gone on for so long that Kafka gives up: it found no controller,
-or its disk or a controller's was late.
+is none of the broker's doing. Nor, of the very life of a broker that a confirmed fault hit, is an
+exit while the fault left it no file handle, or shortly after, if its last words say that it had too
+many files open; nor a SIGKILL while one left it hardly any memory, if the kernel counted a kill in
+the node's control group. The next life has the limits of before, and no excuse. Nor is an exit of a
+broker that a fault had ended, and that was to start again while another fault had gone on for so
+long that Kafka gives up: it found no controller, or its disk or a controller's was late. If it left
+last words, they must be those of giving up. A stall must have been confirmed, of links to its
+controllers.
 """
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import deeds, takes_keeper
+from checkers.changes import HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
 from checkers.columns import Mask, equal, ints, texts
 from checkers.disk_losses import LYING, is_of_family, json_object, was_begun
 from checkers.facts import NOTED, RunFacts
@@ -41,7 +48,7 @@ from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.milestones import ENDED
-from results.record.terms import UNMEASURED, AnomalyClass
+from results.record.terms import NO_HANDLE, UNMEASURED, AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
@@ -59,11 +66,23 @@ _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
-    "bridge", "flapping",
+    "bridge", "flapping", HANDLES, PROCESSOR, MEMORY,
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+_STALLS = "stall"
+"""The family of those that do so by their links: each question and its answer may take a stall, and
+a start has many of them."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
+_GIVING_UP = re.compile(
+    r"unable to register with the controller quorum|Timed out while waiting for"
+    r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
+    r"|Fatal error during KafkaServer startup"
+)
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
+KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
+_ENDING = frozenset({HANDLES, MEMORY})
+"""Faults that may end a broker, in one way each."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -71,6 +90,7 @@ _CRASHES = frozenset(
 GONE = "gone"
 """Of an end's detail: the file system that the harness keeps below the node's data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
+_BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 _MISSED_NS = NS_PER_S
 """That a process is gone is found out so late, and elections come about as late."""
 _NAMED = 3
@@ -84,6 +104,7 @@ class End:
 
     Attributes:
         node: Whose.
+        incarnation: Which of its starts, as the record has it.
         seen_ns: When it was found out.
         how: For people: `with exit code 1`.
         outside: Whether somebody else may have done that.
@@ -92,6 +113,7 @@ class End:
     """
 
     node: str
+    incarnation: str
     seen_ns: int
     how: str
     outside: bool
@@ -125,6 +147,7 @@ def _ends(group: Group) -> list[End]:
             found.append(
                 End(
                     node=node,
+                    incarnation=each.detail.get("incarnation", ""),
                     seen_ns=each.at_ns,
                     how=how,
                     outside=outside,
@@ -162,6 +185,7 @@ def _check(group: Group, *, outside: bool) -> Findings:
             if each.outside is outside
             and not (_explained(group, each) and not (outside and each.signalled))
             and not _shut_out(group, each)
+            and not _starved(group, each)
         ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
@@ -198,6 +222,60 @@ def _gives_reason(effect: Mapping[str, object], node: str) -> bool:
     return not (idle or effect.get("how") == _SHORT or effect.get("without_effect") == UNMEASURED)
 
 
+def _starved(group: Group, end: End) -> bool:
+    """Tell whether a confirmed fault that left its node too little of a resource was why."""
+    faults = group.table("faults")
+    asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
+    over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
+    felt = (ints(faults, "confirmed_ns") >= 0) & (asked_ns <= end.seen_ns) & ~over
+    rows = zip(
+        deeds(faults), texts(faults, "effect"), texts(faults, "heal_effect"),
+        (healed_ns < 0).tolist(), (felt & _hits(faults, end)).tolist(), strict=True,
+    )  # fmt: skip
+    mine = [
+        (deed, {} if lasts else json_object(heal))
+        for deed, effect, heal, lasts, hit in rows
+        if hit and _was_hit(end, effect)
+    ]
+    return any(
+        (deed == HANDLES and _lacked_handles(end, heal))
+        or (deed == MEMORY and _killed_by_kernel(end, heal))
+        for deed, heal in mine
+    )
+
+
+def _was_hit(end: End, effect: str) -> bool:
+    """Tell whether it is the life that a fault hit: the next one has the limits of before."""
+    lives = json_object(effect).get("incarnations")
+    return isinstance(lives, dict) and str(lives.get(end.node)) == end.incarnation
+
+
+def _lacked_handles(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether a broker's last words say what it lacked.
+
+    Where none were noted at its end, those count that its heal noted. As long as the fault is not
+    healed they are not known: empty.
+    """
+    if end.signalled or not (heal or end.said):
+        return not end.signalled
+    said = heal.get("said")
+    noted = said.get(end.node) if isinstance(said, dict) else None
+    words = end.said or (noted if isinstance(noted, list) else ())
+    return any(NO_HANDLE in str(line) for line in words)
+
+
+def _killed_by_kernel(end: End, heal: Mapping[str, object]) -> bool:
+    """Tell whether the kernel killed a broker for memory.
+
+    Its count is not known as long as the fault is not healed: empty.
+    """
+    if end.how != _BY_KERNEL or not heal:
+        return end.how == _BY_KERNEL
+    kills = heal.get("kills")
+    counted = kills.get(end.node) if isinstance(kills, dict) else None
+    return isinstance(counted, int) and counted > 0
+
+
 def _hits(faults: pa.Table, end: End) -> Mask:
     """Tell which faults were aimed at the node of an end."""
     targets = faults["targets"].to_pylist()
@@ -206,7 +284,7 @@ def _hits(faults: pa.Table, end: End) -> Mask:
 
 def _shut_out(group: Group, end: End) -> bool:
     """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
-    if end.outside or end.signalled:
+    if end.outside or end.signalled or (end.said and not _gave_up(end)):
         return False
     faults, at_ns = group.table("faults"), end.seen_ns
     asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
@@ -217,7 +295,13 @@ def _shut_out(group: Group, end: End) -> bool:
     long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
     away = np.isin(did, _SHUTTING_OUT) | np.array(takes_keeper(faults), dtype=np.bool_)
     late = is_of_family(faults, _LATE) & (_hits(faults, end) | _hits_controllers(group, faults))
-    others = np.flatnonzero(long & (away | late))
+    stalls = np.array(
+        [_stalls(json_object(spec), end.node, group.facts) for spec in texts(faults, "spec")],
+        dtype=np.bool_,
+    )
+    confirmed_ns = ints(faults, "confirmed_ns")
+    stalls &= (confirmed_ns >= 0) & (confirmed_ns <= at_ns)
+    others = np.flatnonzero(long & (away | stalls | late))
     return any((others != each).any() for each in starting)
 
 
@@ -226,6 +310,20 @@ def _hits_controllers(group: Group, faults: pa.Table) -> Mask:
     brokers = set() if group.facts.plan.brokers_vote else {f"n{at}" for at in group.facts.brokers}
     targets = faults["targets"].to_pylist()
     return np.array([bool({*(each or ())} - brokers) for each in targets], dtype=np.bool_)
+
+
+def _gave_up(end: End) -> bool:
+    return any(_GIVING_UP.search(line) for line in end.said)
+
+
+def _stalls(spec: Mapping[str, Any], node: str, facts: RunFacts) -> bool:
+    """Tell whether a fault has links of a node stall that lead to who may be its controller."""
+    links = spec.get("links")
+    ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
+    brokers = {f"n{number}" for number in facts.brokers}
+    others = {other for each in ends if node in each for other in each} - {node}
+    keepers = others if facts.plan.brokers_vote else others - brokers
+    return spec.get("family") == _STALLS and bool(keepers)
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:
@@ -292,7 +390,8 @@ def _last_fault(group: Group, node: str, seen_ns: int) -> str:
         return f"no fault had hit {node} before"
     last = max(hits, key=lambda each: each.confirmed_ns)
     if last.ended_ns >= seen_ns:
-        return f"{last.kind} of {node} was in force, which a broker is to survive"
+        what = "does not explain that" if last.kind in _ENDING else "a broker is to survive"
+        return f"{last.kind} of {node} was in force, which {what}"
     return f"the last fault that hit {node}, {last.kind}, was over at {seconds(last.ended_ns)}"
 
 
@@ -303,8 +402,8 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, though nothing had told it to stop and no fault had hit "
-            "its disk."
+            "It exited or crashed, though nothing had told it to stop and no fault of its "
+            "disk or its resources explains that."
         ),
         promise="A broker runs until it is told to stop.",
     ),

@@ -57,8 +57,11 @@ BEFELL = {
     "isolate": "was cut off", "halves": "was cut off",
     "one-way-in": "could not receive from the others",
     "one-way-out": "could not send to the others",
+    "stall": "had connections stall",
+    "connections": "had connections reset or blocked",
 }  # fmt: skip
-"""What a fault does to its targets that can cost a leader its place, where all of it is at once."""
+"""What a fault does to its targets that can cost a leader its place, where all of it is at once: by
+its kind, or by its family."""
 _DOUBTFUL = {
     Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
     Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
@@ -68,6 +71,8 @@ _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it could not receive from the others",
     "one-way-out": "while it could not send to the others",
+    "stall": "while connections of its own stalled",
+    "connections": "while connections of its own were reset or blocked",
 }  # fmt: skip
 """Faults under which a leader goes on."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
@@ -319,7 +324,7 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         each
         for each in group.facts.disturbances
         if leader.node in each.nodes
-        and each.kind in BEFELL
+        and _word(each) in BEFELL
         and 0 <= each.confirmed_ns <= then.told_ns
         and each.ended_ns >= record.acked_ns
     ]
@@ -331,8 +336,8 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
     words = _when(group, record, fault)
     away_until_ns = until_ns if sure and fault.kind in _AWAY else -1
     if fault.confirmed_ns <= record.sent_ns:
-        under = fault.kind in _MEANWHILE and record.acked_ns <= until_ns
-        return _Befell(meanwhile=f" {_MEANWHILE[fault.kind]}" if under else "",
+        under = _word(fault) in _MEANWHILE and record.acked_ns <= until_ns
+        return _Befell(meanwhile=f" {_MEANWHILE[_word(fault)]}" if under else "",
                        away_until_ns=away_until_ns if under else -1)  # fmt: skip
     if not words:
         held = sure and until_ns >= then.not_before_ns and fault.kind in _AWAY
@@ -340,11 +345,16 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         order = "while" if until_ns >= then.told_ns else "after"
         return _Befell(then=f" {order} {leader.node} {state}" if held else "")
     if not sure:
-        early = f"that election may have come before {leader.node} {BEFELL[fault.kind]}"
+        early = f"that election may have come before {leader.node} {BEFELL[_word(fault)]}"
         return _Befell(clauses=(words,), notes=(early,))
     over = fault.ended_ns <= then.not_before_ns
     notes = ("that fault was over before the next election, whose reason the record does not show",)
     return _Befell(clauses=(words,), notes=notes if over else (), away_until_ns=away_until_ns)
+
+
+def _word(fault: Disturbance) -> str:
+    """Return by what a fault is known here: its kind, or its family."""
+    return fault.kind if fault.kind in BEFELL else fault.family
 
 
 def _when(group: Group, record: Acked, fault: Disturbance) -> str:
@@ -359,11 +369,11 @@ def _when(group: Group, record: Acked, fault: Disturbance) -> str:
         )
         after_ns = fault.confirmed_ns - (record.acked_ns if alone else record.sent_ns)
         within = f"within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
-        return f"{BEFELL[fault.kind]} {within}{'' if alone else ' of the send'}"
+        return f"{BEFELL[_word(fault)]} {within}{'' if alone else ' of the send'}"
     if fault.confirmed_ns <= record.acked_ns and fault.healing_ns <= record.acked_ns:
         return ""
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"
-    words = BEFELL[fault.kind]
+    words = BEFELL[_word(fault)]
     by = "by" if words.startswith("was ") else "in"
     return f"{words} {by} a fault asked for {asked} the send"
 

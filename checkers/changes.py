@@ -21,27 +21,38 @@ _FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
-_ENDS = frozenset({"kill", "stop", "pause"})
+_ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
+_IN_TURN = {"rolling": "rolling-restart"}
+"""What ends its targets one after the other, so that no two are gone for as long as it lasts."""
+HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
+"""What faults gave a broker less of than it wants, by what they measured."""
+_DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that take ZooKeeper."""
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return what each fault did to servers: its kind, or `kill`, `stop` or `pause` if measured.
+    """Return what each fault did to servers: its kind, or one of `_DEEDS` if that was measured.
 
-    One that was begun and not seen to work may have done what its name begins with. A fault that
+    One that was begun and not seen to work may have done what its name says. A fault that
     kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
     """
     did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
     meant = [
-        deed if deed in _ENDS else kind.partition("-")[0]
+        next((word for word in (deed, *_words(kind)) if word in _DEEDS), kind)
         for kind, deed in zip(kinds, did, strict=True)
     ]
     return [
-        str(deed) if deed in _ENDS and not apart else kind
+        kind if apart else str(deed)
         for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
     ]
+
+
+def _words(kind: str) -> list[str]:
+    """Return the words of a kind's name; of what goes in turn, what it does as a whole."""
+    first, *others = kind.split("-")
+    return [_IN_TURN[first]] if first in _IN_TURN else [first, *others]
 
 
 def takes_keeper(faults: pa.Table) -> list[bool]:
@@ -56,7 +67,7 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
         deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
-        begun["targets"].to_pylist(), strict=True,
+        begun["targets"].to_pylist(), texts(begun, "spec"), strict=True,
     )  # fmt: skip
     return tuple(
         Disturbance(
@@ -66,8 +77,9 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             confirmed_ns=seen,
             healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
             nodes=frozenset(nodes or ()),
+            family=str(json_object(spec).get("family") or ""),
         )
-        for kind, at, seen, over, end, heal, nodes in rows
+        for kind, at, seen, over, end, heal, nodes, spec in rows
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS
+from checkers.changes import HANDLES, MEMORY, NEVER_NS, PROCESSOR
 from checkers.columns import (
     NONE,
     Ints,
@@ -28,7 +28,9 @@ from results.record.terms import Outcome, ShareAct, Source
 TABLES = ("shared", "leadership", "replica_states", "replica_records")
 """What both checks of it look at."""
 _COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
-_HOLDING = frozenset({"pause", "slow-disk", "disk-full", "read-only"})
+_HOLDING = frozenset({
+    "pause", "slow-disk", "disk-full", "read-only", HANDLES, PROCESSOR, MEMORY,
+})  # fmt: skip
 """Faults that keep a broker from what it has learned of."""
 _FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
 
@@ -80,7 +82,8 @@ def _known_ns(group: Group, epoch: int) -> int:
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
     """Return by when a broker certainly has the role that its Metadata shows, which may come first.
 
-    A pause, or a disk that does not answer, may keep it from its role for as long as it lasts.
+    A pause, a disk that does not answer, or want of a resource may keep it from its role for as
+    long as it lasts.
     """
     if told_ns >= NEVER_NS:
         return NEVER_NS

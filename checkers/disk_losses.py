@@ -236,7 +236,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     replicas, blind = replicas_of(group), not group.shows_logs
     # Where nobody shows who has a replica, any that are as many may be all of them.
     plan = group.facts.plan
-    all_of, least = (plan.replication, plan.least_insync) if blind else (None, None)
+    all_of, least = (group.members, plan.least_insync) if blind else (None, None)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
     if offset < 0:  # Where it stood nobody knows, and so not whether it went with what they had.
         hit = _hit_together(group, took, offset, replicas, count=least)
@@ -274,9 +274,14 @@ def _told_until_ns(group: Group, loss: DiskLoss) -> int:
 
 
 def replicas_of(group: Group) -> Collection[str]:
-    """Return whose replicas they are, by the nodes' files; without those, all who may have one."""
+    """Return whose replicas they are, by the nodes' files; without those, all who may have one.
+
+    A fault that makes a topic again places its replicas itself.
+    """
+    if remade := group.remade:
+        return remade.replicas[group.partition]
     replicas = set(group.logs.get(FINAL) or group.logs.get(CRASH, {}))
-    if len(replicas) >= group.facts.plan.replication:
+    if len(replicas) >= group.members:
         return replicas
     return {f"n{broker}" for broker in group.facts.brokers}
 

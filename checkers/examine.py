@@ -70,7 +70,8 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     if isinstance(figures, CheckResult):
         results, figures = [*results, figures], {}
     derived: dict[str, pa.Table] = {}
-    for each in DERIVATIONS if partition >= 0 and not group.of_quorum else ():
+    of_clients = not group.of_quorum and group.remade is None
+    for each in DERIVATIONS if partition >= 0 and of_clients else ():
         if each.applies(facts):
             rows = guarded(each.name, group, each.derive)
             if isinstance(rows, CheckResult):
@@ -93,7 +94,7 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
 
 
 def _figures(group: Group) -> dict[str, pa.Table]:
-    if group.of_quorum:
+    if group.of_quorum or group.remade:
         return {}  # It is none of the partitions that clients write to.
     return run_statistics(group) if group.partition < 0 else partition_statistics(group)
 

@@ -99,6 +99,26 @@ class UncleanOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemadeTopic:
+    """The last incarnation of a topic that a fault made again.
+
+    Attributes:
+        topic, topic_id: Which.
+        replicas: The nodes that have one, by partition.
+        acked: Its records that were acknowledged with acks=all: partition, offset, value.
+        made_ns: When it was created; all of them were acknowledged after that.
+        healed_ns: When the fault was over; all of them were acknowledged before that.
+    """
+
+    topic: str
+    topic_id: str
+    replicas: Mapping[int, tuple[str, ...]]
+    acked: tuple[tuple[int, int, int], ...]
+    made_ns: int
+    healed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
     """A fault that may have been in force, confirmed or not.
 
@@ -108,6 +128,7 @@ class Disturbance:
         confirmed_ns: When it was seen to work; -1 if it never was.
         healing_ns: When its heal began; -1 if nobody knows.
         nodes: Its targets.
+        family: Of its kind; empty in records of old.
     """
 
     kind: str
@@ -116,6 +137,7 @@ class Disturbance:
     confirmed_ns: int = -1
     healing_ns: int = -1
     nodes: frozenset[str] = frozenset()
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +184,7 @@ class RunFacts:
             step's name, in the order of the steps.
         disk_losses: What power losses, wipes and flipped bits took.
         unclean_orders: The unclean elections that faults ordered.
+        remade: Topics that faults made again, and that are judged beside the plan's.
         disturbances: The faults that may have been in force.
         absences: When which brokers were away for certain.
         answers: Of each target of a fault that was never confirmed, and when that fault began: when
@@ -203,6 +226,7 @@ class RunFacts:
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
     unclean_orders: tuple[UncleanOrder, ...] = ()
+    remade: tuple[RemadeTopic, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     absences: tuple[Absence, ...] = ()
     answers: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -340,6 +364,13 @@ class RunFacts:
     def numbers(self) -> dict[tuple[str, int], int]:
         """The n of a value, by (topic, partition)."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
+
+    def remade_at(self, topic: str, topic_id: str, partition: int) -> RemadeTopic | None:
+        """Return the topic made again that a partition is of; None if it is none of these."""
+        for each in self.remade:
+            if (each.topic, each.topic_id) == (topic, topic_id) and partition in each.replicas:
+                return each
+        return None
 
     def home_of(self, value: int) -> str:
         """Return the partition that a value of this run was made for: `log-0-1`; else empty."""

@@ -26,7 +26,7 @@ from checkers.columns import (
     texts,
     within,
 )
-from checkers.facts import FINAL, NOTED, RunFacts
+from checkers.facts import FINAL, NOTED, RemadeTopic, RunFacts
 from checkers.ordering import PLACE, ordered
 from checkers.shelf import Shelf, is_shelved, shelf_of
 from results.record.declared import Sight
@@ -168,6 +168,17 @@ class Group:
     def of_quorum(self) -> bool:
         """Whether these are the rows of the controllers' log."""
         return self.topic == QUORUM_TOPIC
+
+    @property
+    def remade(self) -> RemadeTopic | None:
+        """The topic, if a fault made it again; None of all others."""
+        return self.facts.remade_at(self.topic, self.topic_id, self.partition)
+
+    @property
+    def members(self) -> int:
+        """How many replicas the partition is to have."""
+        remade = self.remade
+        return len(remade.replicas[self.partition]) if remade else self.facts.plan.replication
 
     @property
     def place(self) -> str:

@@ -134,9 +134,12 @@ def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
 
 
 def is_judged(facts: RunFacts, place: Place) -> bool:
-    """Tell whether a place is the run's: rows of other topics are not judged."""
+    """Tell whether a place is the run's: rows of other topics are not judged.
+
+    Of a topic that a fault made again, its last incarnation is: the others are gone by order.
+    """
     known = {(QUORUM_TOPIC, 0), *facts.numbers}
-    return place == RUN or (place[0], place[2]) in known
+    return place == RUN or (place[0], place[2]) in known or facts.remade_at(*place) is not None
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:

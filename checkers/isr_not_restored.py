@@ -17,7 +17,7 @@ scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +28,8 @@ from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.controllers_log import entries, undisputed
-from checkers.facts import RunFacts
+from checkers.disk_losses import replicas_of
+from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import (
@@ -40,6 +41,7 @@ from checkers.protocol import (
     Premise,
     Promise,
     Proved,
+    Scope,
     Waits,
 )
 from checkers.reigns import UNENDED_NS
@@ -113,8 +115,9 @@ def _check(group: Group) -> Findings:
     calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
     told = _told(group)
     if calm_ns is None or not told.num_rows:
-        return Findings(rows=0)
-    full, times = _restored(told, calm_ns, plan.replication), ints(told, "observed_ns")
+        untold = (f"no broker reported the ISR of {group.place}",)
+        return Findings(rows=0, gaps=untold if calm_ns is not None and group.remade else ())
+    full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
     in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
     last_ns = int(ints(group.table("leadership"), "observed_ns").max())
     shrunk: list[Shrunk] = []
@@ -180,7 +183,7 @@ def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"the ISR of {group.place} did not have its {plan.replication} members again"
+        sentence=f"the ISR of {group.place} did not have its {group.members} members again"
         f" within the budget of {plan.budgets.isr_s:g} s from the last heal on, which was at"
         f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from {seconds(shrunk.since_ns)}"
         f" on, and {at_last if shrunk.full_ns >= 0 else never}",
@@ -189,7 +192,7 @@ def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
             "seen_ns": shrunk.seen_ns,
             "since_ns": shrunk.since_ns,
             "full_ns": shrunk.full_ns if shrunk.full_ns >= 0 else None,
-            "members": plan.replication,
+            "members": group.members,
             "budget_s": plan.budgets.isr_s,
             "calm_from_ns": calm_ns,
         },
@@ -217,7 +220,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _written_again(group: Group, told: pa.Table, leader: str) -> str:
     """Return that the controllers wrote a full ISR behind a smaller one, and nobody told of it."""
-    written, full = entries(group), group.facts.plan.replication
+    written, full = entries(group), group.members
     isrs = [sorted(each or ()) for each in told["isr"].to_pylist()]
     for small, whole in reversed(list(pairwise(written))):
         grown = len(small.isr) < full == len(whole.isr) and f"n{whole.leader}" == leader
@@ -325,6 +328,24 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
     return f"{has}, whose time is not recorded: {leader} asked late, or brokers reported it late"
 
 
+def _why_remade(group: Group, found: Anomaly) -> str:
+    """Return how far the logs of brokers outside of the ISR had come when the brokers stopped.
+
+    The record has no earlier looks at the logs of such a topic.
+    """
+    isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
+    ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}
+    made = f"a fault made {group.topic} again (topic id {group.topic_id}) while a broker was down"
+    if not ends:
+        return f"{made}; no log of it was read, so the record does not show what the others lack"
+    most = max(ends, key=lambda node: ends[node])
+    away = [each for each in replicas_of(group) if int(each[1:]) not in isr]
+    had = [f"{node}'s log of it ended at {logs[node].end}" for node in away if node in logs]
+    had += [f"{node} had no log of it" for node in away if node not in logs]
+    stopped = f"when the brokers had stopped, {' and '.join(had)}"
+    return f"{made}; {stopped}, and {most}'s at {ends[most]}"
+
+
 CHECKER = Checker(
     name=NAME,
     why=_why,
@@ -348,4 +369,12 @@ CHECKER = Checker(
     " last in the highest leader epoch, by ZooKeeper or by metadata",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
+)
+REMADE_CHECKER = replace(
+    CHECKER,
+    why=_why_remade,
+    tables=(*CHECKER.tables, "replica_records"),
+    scope=Scope.REMADE,
+    applies=lambda facts: bool(facts.remade),
+    looks_for="the same, of a topic that a fault made again while a broker of it was down",
 )

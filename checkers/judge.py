@@ -17,7 +17,7 @@ from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from checkers.telling import ranked, with_causes, words_of
 from checkers.weakest import unread_sentences
-from results.record.declared import reach_without
+from results.record.declared import Sight, reach_without
 from results.record.milestones import INTERRUPTED, STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import (
@@ -338,6 +338,13 @@ def _unchecked(
         f"nothing was recorded of {topic}-{partition}"
         for topic, partition in facts.plan.topic_partitions
         if (topic, partition) not in seen
+    ]
+    sentences += [
+        f"nothing was recorded of {each.topic}-{partition} (topic id {each.topic_id})"
+        for each in facts.remade
+        for partition in each.replicas
+        if (each.topic, each.topic_id, partition) not in results
+        and facts.shows(Sight.LEADER_EPOCHS)
     ]
     sentences += [
         f"there was nothing to check for {name}"

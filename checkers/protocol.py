@@ -23,6 +23,8 @@ class Scope(StrEnum):
     RUN = "run"
     QUORUM = "quorum"
     """The controllers' log, like a partition's rows, and with them `quorum_states`."""
+    REMADE = "remade"
+    """A partition of a topic that a fault made again: `RunFacts.remade`."""
     ACROSS = "across"
     """What was derived of all partitions of a run: see `Derivation`."""
 

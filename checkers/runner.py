@@ -57,6 +57,8 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
 def _scope(group: Group) -> Scope:
     if group.of_quorum:
         return Scope.QUORUM
+    if group.remade:
+        return Scope.REMADE
     if group.partition >= 0:
         return Scope.PARTITION
     return Scope.ACROSS if group.derived else Scope.RUN

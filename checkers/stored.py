@@ -50,6 +50,7 @@ from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.quorum import ENTRY_COLUMNS, quorum_facts
 from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
+from checkers.remade_topics import remade_topics
 from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
@@ -280,6 +281,7 @@ def load_facts(root: Path) -> RunFacts:
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         disk_losses=disk_losses(faults),
         unclean_orders=unclean_orders(faults),
+        remade=remade_topics(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),
         answers=answers_around(

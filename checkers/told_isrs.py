@@ -75,7 +75,7 @@ def _returns(group: Group) -> tuple[Return, ...]:
     left: dict[tuple[str, str, int], dict[int, int]] = {}
     for told in told_isrs(group):
         away = left.setdefault(told.by, {})
-        if len(told.isr) < group.facts.plan.replication:
+        if len(told.isr) < group.members:
             away.update(dict.fromkeys(brokers - told.isr, told.seen_ns))
             continue
         found += [

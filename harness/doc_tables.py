@@ -20,7 +20,8 @@ from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS
 from nemesis.in_words import InWords
-from nemesis.registry import KINDS, Kind
+from nemesis.kind import Kind
+from nemesis.registry import KINDS
 from results.record.declared import IN_WORDS
 from workloads.registry import WORKLOADS
 

@@ -6,7 +6,7 @@ from cluster.hosts.abilities import abilities_of
 from cluster.protocol import Ability, UserError
 from cluster.systems.system import System, why_not
 from harness.simulated.honoured import HONOURED
-from nemesis.registry import elsewhere_by
+from nemesis.families import elsewhere_by
 from results.record.plan import ALL, REFERENCE, Plan
 from results.record.plan_contents import Contents
 

@@ -5,6 +5,7 @@ and see that it is healed → recovery → final reads → note leaders, high wa
 stop gracefully → collect. What it has in common with a scripted run is in `harness.arena`.
 """
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -191,7 +192,8 @@ class Life:
         budgets = self._plan.budgets
         group_s = budgets.group_s if groups(self._plan) else 0
         deadline_s = stopwatch_s() + max(budgets.unavailable_s, group_s) + EDGES_S
-        arena.recover(lambda: whole(cluster.view(), self._plan))
+        left = self._nemesis.left()
+        arena.recover(lambda: whole(cluster.view(), self._plan, left))
         arena.pass_s(
             RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon, writers_lost=self._fleet.died
         )
@@ -203,7 +205,7 @@ class Life:
             stop=self._interrupts.abandon,
             writers_lost=fleet.died,
         )
-        late = not whole(cluster.view(), self._plan) or self._fleet.untouched()
+        late = not whole(cluster.view(), self._plan, left) or self._fleet.untouched()
         if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
 
@@ -248,11 +250,17 @@ def _leaders(summary: Summary) -> tuple[str, ...]:
     return tuple(f"{node}: {', '.join(places)}" for node, places in sorted(led.items()))
 
 
-def whole(view: ClusterView | None, plan: Plan) -> bool:
-    """Tell whether every partition of the plan has a leader and all of its replicas in the ISR."""
+def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]] = ()) -> bool:
+    """Tell whether every partition of the plan has a leader and all of its replicas in the ISR.
+
+    Args:
+        view: Of the cluster.
+        plan: The run's.
+        beside: More partitions that are to have them.
+    """
     if view is None:
         return False
-    states = [view.partitions.get(place) for place in plan.topic_partitions]
+    states = [view.partitions.get(place) for place in (*plan.topic_partitions, *beside)]
     return all(
         state is not None and state.leader is not None and set(state.isr) == set(state.replicas)
         for state in states

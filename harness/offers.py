@@ -11,8 +11,9 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.protocol import Ability, UserError
 from harness.elsewhere import INSTEAD
-from nemesis.registry import elsewhere_by, kinds_of, needs_of
-from results.record.plan import NEMESIS_KINDS
+from nemesis.families import elsewhere_by
+from nemesis.registry import kinds_of, needs_of, unsuited_by
+from results.record.plan import NEMESIS_KINDS, Plan
 
 WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh:HOSTS.toml"
 
@@ -45,7 +46,8 @@ class Offer:
         if self.hosts is not HostKind.PROCESS:
             return ()
         there = replace(self, why_not={**self.why_not, Ability.CUT: ""})
-        families = filter(_kinds, NEMESIS_KINDS)
+        plan = Plan(system="reference")
+        families = [each for each in NEMESIS_KINDS if _kinds(each) and not unsuited_by(each, plan)]
         return tuple(each for each in families if self.refusal(each) and not there.refusal(each))
 
 

@@ -8,7 +8,7 @@ from cluster.protocol import Ability, UserError
 from harness.drawing import with_drawn
 from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
-from nemesis.registry import KINDS, needs_of, unless_of
+from nemesis.registry import KINDS, needs_of, unsuited_by
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
 from results.record.systems import MODES
@@ -73,9 +73,10 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
                              # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
-                             # clock, leadership, topics, outage, keeper,
-                             # keeper-links, double,
-                             # slow-disks, disk-errors, lost-flushes;
+                             # clock, leadership, topics, outage, keeper, keeper-links, double,
+                             # stall, stall-clients, aftermath, remade, connections,
+                             # client-connections, resources, slow-disks, disk-errors,
+                             # lost-flushes;
                              # "all": all that work (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5
@@ -267,7 +268,7 @@ def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     played = played_families(plan, abilities=abilities)
     return [
         f"nemesis {family!r}: {why}; leave it out"
-        if (why := unless_of(family))
+        if (why := unsuited_by(family, plan))
         else f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
         f" replication {plan.replication}; use more, or leave it out"
         for family in named

@@ -16,7 +16,7 @@ from cluster.systems.system import Deployment
 from harness.client_library import client_library
 from harness.java_client import java_client
 from harness.signalled import SignalledEvent
-from nemesis.registry import breaks_disks
+from nemesis.families import breaks_disks
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan

@@ -1,5 +1,7 @@
 """The brokers that a fault of processes hits: which they were, and how they come back."""
 
+from collections.abc import Sequence
+
 from cluster.protocol import CanTellBack, ClusterError, ClusterView, HasKeeper, ProcessId
 from cluster.sessions import OURS, REPORTED_S, SESSION_TIMEOUT
 from nemesis.broker_effects import BackEffect, ProcessChange
@@ -86,15 +88,18 @@ class HitBrokers:
         """Note which targets the cluster misses now."""
         self._note_gone(self._site.cluster.view())
 
-    def start_missing(self) -> None:
+    def start_missing(self, nodes: Sequence[str] | None = None) -> None:
         """Start the broker of each target that has none running.
+
+        Args:
+            nodes: Of these targets only; None: of all.
 
         Raises:
             ClusterError, OSError, SubprocessError: One did not start; all others were tried.
         """
         failed: list[Exception] = []
         started: set[str] = set()
-        for node in self._targets:
+        for node in self._targets if nodes is None else nodes:
             try:
                 if node not in started and broker_is_gone(self._site, node):
                     self._site.cluster.start_node(node)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cluster.protocol import ClusterError, Link
+from nemesis.evidence import made_silent
 from nemesis.grudges import kept_reverses, links_of
 from nemesis.link_effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from nemesis.network import Network
@@ -38,6 +39,7 @@ class Cut:
         self._before: Mapping[Link, bool] = {}
         self._first_drops: Mapping[Link, int] = {}
         self._last_drops: Mapping[Link, int] = {}
+        self._stalled: frozenset[Link] = frozenset()
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Join, ...]:
@@ -47,7 +49,8 @@ class Cut:
     def inject(self) -> None:
         """Probe the links as they are, then cut them."""
         self._before = self._network.probe([*self.links, *self._kept])
-        if not any(self._before[link] for link in self.links):
+        stalled = self._network.stalled_links()
+        if not any(self._before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
         self._network.cut(self._cut_id, self.links)
@@ -64,7 +67,6 @@ class Cut:
         except WaitTimeoutError:
             return None
         took_s = stopwatch_s() - self._started_s
-        self._first_drops = self._network.dropped(self._cut_id)
         links = tuple(self._link_effect(link, during) for link in [*self.links, *self._kept])
         return CutEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
@@ -94,16 +96,23 @@ class Cut:
         return JoinEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
     def _probe_while_cut(self) -> Mapping[Link, bool] | None:
+        stalled = self._network.stalled_links()
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
+        self._first_drops = self._network.dropped(self._cut_id)
         # A reverse that another fault cut, before or since, proves nothing about this one.
-        expected = {link for link in self._kept if self._before[link]} - self._network.cut_links()
-        return None if open_still or not all(during[link] for link in expected) else during
+        silent = self._network.silent_links()
+        expected = {link for link in self._kept if self._before[link]} - silent
+        if open_still or not all(during[link] for link in expected):
+            return None
+        self._stalled = stalled | self._network.stalled_links()
+        proven = made_silent(self.links, self._before, self._stalled, self._first_drops)
+        return during if proven else None
 
     def _probe_after(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
     def _link_effect(self, link: Link, during: Mapping[Link, bool]) -> LinkEffect:
         return LinkEffect(
@@ -112,6 +121,8 @@ class Cut:
             cut=link in self.links,
             before=self._before[link],
             during=during[link],
+            stalled_by_others=link in self._stalled,
+            dropped=self._first_drops.get(link, 0),
         )
 
     def _link_healed(self, link: Link, after: Mapping[Link, bool]) -> LinkHealed:
@@ -121,6 +132,7 @@ class Cut:
             receiver=link[1],
             after=after[link],
             cut_by_others=link in self._network.cut_links(),
+            stalled_by_others=link in self._network.stalled_links(),
             dropped_at_first=at_first,
             dropped_while_held=max(0, self._last_drops.get(link, 0) - at_first),
         )

@@ -53,7 +53,7 @@ class Targets:
     """
 
     def __init__(self, plan: Plan, rng: Random, *, led: bool = True) -> None:
-        self._plan, self.rng = plan, rng
+        self._plan, self.rng, self._led = plan, rng, led
         self._common = _common_roles(plan, rng, led=led)
         self._aimed: dict[str, Iterator[str]] = {}
         self._waiting: deque[str] = deque()
@@ -65,8 +65,16 @@ class Targets:
             return self._next_common(kind)
         if kind not in self._aimed:
             own = Random(f"{self._plan.seed}/nemesis/aims/{kind}")
-            self._aimed[kind] = _aimed_roles(aims, self._plan, own)
+            there = [role for role in aims if len(aims) == 1 or self._is_there(role, kind)]
+            self._aimed[kind] = _aimed_roles(there, self._plan, own)
         return next(self._aimed[kind])
+
+    def _is_there(self, role: str, kind: str) -> bool:
+        """Tell whether a plan has somebody of a role on whom a kind works."""
+        if role == COORDINATOR:
+            return bool(roster_of(self._plan).coordinated)
+        own = self._plan.own_controllers and not KINDS[kind].on_controllers
+        return role not in ON_CONTROLLERS or (self._led and not own)
 
     def _next_common(self, kind: str) -> str:
         """Return the next common role on which a kind works; others wait for a kind that does.

@@ -6,13 +6,15 @@ chance with a probability below `CHANCE`; a time, if it moved by half of what th
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from cluster.protocol import Measured
+from cluster.protocol import Link, Measured
 
 CHANCE = 0.001
 FASTER = 1.5
 """So much faster than while limited a link must be without a limit."""
+FEW_LOST = 0.05
+"""Such a share of datagrams a good link may lose: nobody sends them again."""
 SLACK = 1.25
 """So much above its limit the rate of a limited link may be measured."""
 BITS_PER_KBIT = 1000
@@ -42,6 +44,44 @@ def spread_by(least_ms: float) -> Rule:
         return usual_ms is not None and wide_ms is not None and wide_ms - usual_ms >= least_ms
 
     return is_spread
+
+
+def is_whole(sent: int, came: int) -> bool:
+    """Tell whether all came, all but so few as a good link may lose."""
+    return sent > 0 and sent - came <= FEW_LOST * sent
+
+
+def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
+    """Return of how many flows nothing had arrived midway; None: of one only a part had.
+
+    What never arrived tells nothing of its flow. A link that stalls as a whole holds all of them,
+    as does a machine that stands still for a while; a look into which a stall begins splits some.
+
+    Args:
+        midway: Of the datagrams of a look.
+        over: Of the same ones, in the end.
+        flows: From how many ports they were sent, by turns.
+    """
+    soon, late = {*midway.numbers}, {*over.numbers} - {*midway.numbers}
+    passed, held = {number % flows for number in soon}, {number % flows for number in late}
+    return None if passed & held else len(held)
+
+
+def made_silent(
+    links: Collection[Link],
+    before: Mapping[Link, bool],
+    stalled: Collection[Link],
+    dropped: Mapping[Link, int],
+) -> bool:
+    """Tell whether it is known of any silent link that a cut made it so.
+
+    Args:
+        links: Of the cut.
+        before: Which of them probes got over before it.
+        stalled: Those that other faults stall: their silence tells nothing.
+        dropped: How many packets the cut itself dropped on each.
+    """
+    return any(dropped.get(link, 0) > 0 or (before[link] and link not in stalled) for link in links)
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:

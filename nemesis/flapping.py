@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.protocol import ClusterError, Link
 from nemesis.background import Background
+from nemesis.evidence import made_silent
 from nemesis.grudges import isolation, links_of
 from nemesis.in_words import InWords
 from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
@@ -47,6 +48,7 @@ class Flapping:
         self._rng = aim.rng
         self._turn = new_lock()
         self._over = new_event()
+        self._before: Mapping[Link, bool] = {}
         self._phases: list[FlapPhase] = []
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
@@ -57,7 +59,8 @@ class Flapping:
 
     def inject(self) -> None:
         """Probe the links as they are, then let them flap."""
-        if not any(self._network.probe(self.links).values()):
+        self._before, stalled = self._network.probe(self.links), self._network.stalled_links()
+        if not any(self._before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut was dead before it")
         self._started_s = stopwatch_s()
         self._background.start(self._flap, f"{self._cut_id}-flapping")
@@ -150,12 +153,16 @@ class Flapping:
         return True
 
     def _probe_cut(self) -> bool:
-        return not any(self._network.probe(self.links).values())
+        stalled = self._network.stalled_links()
+        during = self._network.probe(self.links)
+        stalled |= self._network.stalled_links()
+        dropped = self._network.dropped(self._cut_id)
+        return not any(during.values()) and made_silent(self.links, self._before, stalled, dropped)
 
     def _probe_open(self) -> Mapping[Link, bool] | None:
         after = self._network.probe(self.links)
-        cut_links = self._network.cut_links()
-        return after if all(after[link] or link in cut_links for link in self.links) else None
+        silent = self._network.silent_links()
+        return after if all(after[link] or link in silent for link in self.links) else None
 
 
 SAYS = {

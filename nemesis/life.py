@@ -19,7 +19,16 @@ from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import FAILURES, Aim, Fault, FaultMaker, OfPartition, Patience, Site
+from nemesis.protocol import (
+    FAILURES,
+    Aim,
+    Fault,
+    FaultMaker,
+    LeavesTopics,
+    OfPartition,
+    Patience,
+    Site,
+)
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
@@ -40,6 +49,7 @@ from results.record.terms import UNMEASURED
 RESOLVE_LIMIT_S = 10.0
 """A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
 CONFIRM_LIMIT_S = 5.0
+TOO_SHORT = "the main phase ended before its effect was seen"
 
 
 class FaultPhase(StrEnum):
@@ -147,6 +157,12 @@ class Life:
         return kind is not None and kind.aspect is Aspect.PROCESS and not kind.when_whole
 
     @property
+    def of_own_topics(self) -> bool:
+        """Whether all that can be left of it are topics that nobody else uses."""
+        kind = KINDS.get(self.scheduled.kind)
+        return kind is not None and kind.needs == {Ability.TOPICS}
+
+    @property
     def begins_alone(self) -> bool:
         """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
         return KINDS[self.scheduled.kind].when_whole
@@ -176,12 +192,13 @@ class Life:
             self._fault = fault
             self._write(replace(self.row, spec=replace(self.row.spec, begun=True)))
             fault.inject()
-            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
+            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S, stop=self._stops(stop)))
         except FAILURES as failed:
             self._fail(str(failed))
         else:
             if effect is None:
-                self._fail(UNMEASURED)
+                early = stop.is_set() and self._stops(stop) is not None
+                self._fail(TOO_SHORT if early else UNMEASURED)
             else:
                 self.effect = effect
                 now_ns = self._book.clock.now_ns()
@@ -192,11 +209,21 @@ class Life:
         else:
             self.phase = FaultPhase.HELD
 
+    def _stops(self, stop: Event) -> Event | None:
+        """Return what ends the search for an effect: only one that takes long is not worth it."""
+        kind = KINDS.get(self.scheduled.kind)
+        return stop if kind is not None and kind.confirm_s else None
+
     def hold(self, stop: Event) -> None:
         """Wait as long as the fault shall last; not at all if it has no effect."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
             self._await_failover(stop)
+
+    @property
+    def left(self) -> tuple[tuple[str, int], ...]:
+        """The partitions of topics that stay when it is over."""
+        return tuple(self._fault.places) if isinstance(self._fault, LeavesTopics) else ()
 
     def _await_failover(self, stop: Event) -> None:
         """Hold on until others lead what the targets led, or for as long as is waited at most."""

@@ -14,6 +14,9 @@ class LinkEffect:
         cut: Whether the fault cuts it; otherwise it is the opposite of a one-way cut, which must go
             on working.
         before, during: Whether a probe arrived before the cut, and while it was in force.
+        stalled_by_others: Another fault stalled it, so that its silence proves nothing.
+        dropped: Packets that the receiver's firewall had dropped when the cut was confirmed; of a
+            link that others stall only these prove the cut. None: of another version.
     """
 
     sender: str
@@ -21,6 +24,8 @@ class LinkEffect:
     cut: bool
     before: bool
     during: bool
+    stalled_by_others: bool = False
+    dropped: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class LinkHealed:
         sender, receiver: The link.
         after: Whether a probe arrived after the cut was removed.
         cut_by_others: Another fault still cuts it, so that nothing can arrive.
+        stalled_by_others: Another fault still stalls it, so that a probe comes too late.
         dropped_at_first: Packets dropped until the cut was confirmed, our own probes among them, as
             the receiver's firewall counted.
         dropped_while_held: Packets dropped from then on until the heal: the brokers' own, for
@@ -52,6 +58,7 @@ class LinkHealed:
     cut_by_others: bool
     dropped_at_first: int
     dropped_while_held: int
+    stalled_by_others: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +139,29 @@ class LinkMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkQuality:
-    """One directed link that is bad, measured before and since."""
+    """One directed link that is bad, measured before and since.
+
+    Attributes:
+        sender, receiver: The link.
+        before, during: What was measured before, and when it was bad: of a link that stalls, when
+            all came, or all came back.
+        midway: Of a link that stalls: what had become of the same datagrams `midway_s` after they
+            were sent.
+        midway_s, over_s: When it was asked midway, and when all had come, in seconds after they
+            were sent.
+        flows, flows_held: From how many ports they were sent, and of how many of these none had
+            arrived midway.
+    """
 
     sender: str
     receiver: str
     before: LinkMeasured
     during: LinkMeasured
+    midway: LinkMeasured | None = None
+    midway_s: float = 0.0
+    over_s: float = 0.0
+    flows: int = 0
+    flows_held: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +173,14 @@ class QualityEffect:
         took_s: Until it was confirmed.
         quality: What the links do to packets.
         links: Those that nobody cuts.
+        back: Where links stall one way: the other way, over which packets pass, and answers wait.
     """
 
     shape_id: str
     took_s: float
     quality: Quality
     links: tuple[LinkQuality, ...]
+    back: tuple[LinkQuality, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +190,14 @@ class LinkClear:
     Attributes:
         sender, receiver: The link.
         after: What was measured; None: another fault cuts it, so that nothing can be.
+        let_go: Of a link that stalled: what became of datagrams that were sent into it right before
+            its heal; None: none could be sent.
     """
 
     sender: str
     receiver: str
     after: LinkMeasured | None
+    let_go: LinkMeasured | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +210,13 @@ class ClearEffect:
         links: Each of them.
         ended_before: Nodes whose links had been good for some of the time already: what made them
             bad there had died.
+        killed: Nodes where it had to be killed at the heal, and what it held is lost.
+        dropped: So many packets found no room in stalls.
     """
 
     shape_id: str
     took_s: float
     links: tuple[LinkClear, ...]
     ended_before: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
+    dropped: int = 0

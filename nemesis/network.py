@@ -1,4 +1,4 @@
-"""The network under the nodes as faults see it: hosts, and every cut that is in force.
+"""The network under the nodes as faults see it: hosts, and all that keeps probes from arriving.
 
 A wrapper around `CanPartition` hosts. Two cuts may cover one link; healing the first then leaves
 the link cut, rightly so, and only who knows all cuts can tell that from a heal that failed.
@@ -20,6 +20,9 @@ class Network:
     def __init__(self, hosts: CanPartition) -> None:
         self._hosts = hosts
         self._cuts: dict[str, frozenset[Link]] = {}
+        self._stalls: dict[str, frozenset[Link]] = {}
+        self._ever_cut: set[Link] = set()
+        self._ever_stalled: set[Link] = set()
         self._lock = new_lock()
 
     def cut(self, cut_id: str, links: Collection[Link]) -> None:
@@ -27,6 +30,7 @@ class Network:
         with self._lock:
             # Noted first: a cut that failed half-way must be joined like a whole one.
             self._cuts[cut_id] = frozenset(links)
+            self._ever_cut.update(links)
             self._hosts.cut(cut_id, links)
 
     def join(self, cut_id: str) -> None:
@@ -49,6 +53,34 @@ class Network:
         """Return the links that are cut now, by whichever fault."""
         with self._lock:
             return frozenset(link for links in self._cuts.values() for link in links)
+
+    def note_stall(self, shape_id: str, links: Collection[Link]) -> None:
+        """Record which links a shape stalls; an empty collection ends that."""
+        with self._lock:
+            self._stalls.pop(shape_id, None)
+            if links:
+                self._stalls[shape_id] = frozenset(links)
+                self._ever_stalled.update(links)
+
+    def stalled_links(self) -> frozenset[Link]:
+        """Return the links that stall now, by whichever fault."""
+        with self._lock:
+            return frozenset().union(*self._stalls.values())
+
+    def silent_links(self) -> frozenset[Link]:
+        """Return the links over which a probe may not arrive in time: cut ones, stalled ones."""
+        with self._lock:
+            return frozenset().union(*self._cuts.values(), *self._stalls.values())
+
+    def ever_cut(self) -> frozenset[Link]:
+        """Return all links that were cut at some time."""
+        with self._lock:
+            return frozenset(self._ever_cut)
+
+    def ever_stalled(self) -> frozenset[Link]:
+        """Return all links that stalled at some time."""
+        with self._lock:
+            return frozenset(self._ever_stalled)
 
     def cut_ids(self) -> list[str]:
         """Return the cuts in force, the oldest first."""

@@ -80,7 +80,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
         if alone:
             before = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in before)])
-        over_s = at_s + hold_s + KINDS[kind].settles_s(plan.hosts)
+        over_s = at_s + KINDS[kind].lasts_s(hold_s, plan.hosts)
         if over_s + CALM_S > plan.time_limit_s:
             still.remove(lane)
             continue

@@ -169,5 +169,14 @@ class OfPartition(Protocol):
         """Topic and partition."""
 
 
+@runtime_checkable
+class LeavesTopics(Protocol):
+    """A fault whose topics stay when it is over, and are to be whole like the run's own."""
+
+    @property
+    def places(self) -> Sequence[tuple[str, int]]:
+        """Topics and partitions; none as long as they are not as they stay."""
+
+
 FaultMaker = Callable[[Aim, Site], Fault]
 """Makes a fault; changes nothing yet. Raises `ClusterError` if this site cannot have it."""

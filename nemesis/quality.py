@@ -67,21 +67,16 @@ class BadLinks:
     def __init__(
         self, aim: Aim, site: Site, quality: Quality, trial: Trial, *, links: tuple[Link, ...] = ()
     ) -> None:
-        hosts = site.hosts
-        if hosts is None or not isinstance(hosts, CanShape):
-            raise ClusterError("these hosts cannot make the network between nodes bad")
+        self._hosts = shaping(site)
         self.targets = aim.targets
-        self.links = links or links_of(isolation(site.cluster.nodes, aim.targets))
-        if not self.links:
-            raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
+        self.links = shaped(aim, site, links)
         self.quality = quality
-        self._hosts: CanShape = hosts
         self._site = site
         self._trial = trial
         self._shape_id = f"fault-{aim.fault_id}"
         self._before: Mapping[Link, Measured] = {}
         self._during: dict[Link, list[Measured]] = {}
-        self._ended_before: frozenset[str] = frozenset()
+        self._ended_before: set[str] = set()
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unshape, ...]:
@@ -116,7 +111,8 @@ class BadLinks:
     def heal(self) -> None:
         """Take the shape away, and no other."""
         self._healed_s = stopwatch_s()
-        self._ended_before |= self._hosts.unshape(self._shape_id)
+        ends = self._hosts.unshape(self._shape_id)
+        self._ended_before.update(node for node, end in ends.items() if end.gone)
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
         """See that every link that is not cut is better than it was under the fault."""
@@ -211,9 +207,7 @@ class BadLinks:
         return [link for link in self.links if link not in cut]
 
     def _cut_links(self) -> Collection[Link]:
-        """Return the links whose datagrams or answers another fault drops."""
-        cut = self._site.network.cut_links() if self._site.network else frozenset()
-        return cut | {(b, a) for a, b in cut}
+        return cut_either_way(self._site)
 
     def _link_quality(self, link: Link) -> LinkQuality:
         return LinkQuality(
@@ -230,16 +224,46 @@ class BadLinks:
         )
 
     def _summary(self, measured: Measured) -> LinkMeasured:
-        return LinkMeasured(
-            sent=measured.sent,
-            arrived=measured.arrived,
-            copies=measured.copies,
-            overtaken=measured.overtaken,
-            fastest_ms=_rounded(fastest_ms(measured)),
-            median_ms=_rounded(median_ms(measured)),
-            spread_ms=_rounded(spread_ms(measured)),
-            rate_kbit=_rounded(rate_of(measured, self._trial.size)),
-        )
+        return summary(measured, self._trial.size)
+
+
+def shaping(site: Site) -> CanShape:
+    """Return the hosts of a site, if they can make links bad; otherwise raise `ClusterError`."""
+    if site.hosts is None or not isinstance(site.hosts, CanShape):
+        raise ClusterError("these hosts cannot make the network between nodes bad")
+    return site.hosts
+
+
+def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
+    """Return the links to shape: those given, or those between the targets and all other nodes.
+
+    Raises:
+        ClusterError: There is none.
+    """
+    found = links or links_of(isolation(site.cluster.nodes, aim.targets))
+    if not found:
+        raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
+    return found
+
+
+def cut_either_way(site: Site) -> Collection[Link]:
+    """Return the links whose datagrams or answers another fault drops."""
+    cut = site.network.cut_links() if site.network else frozenset()
+    return cut | {(b, a) for a, b in cut}
+
+
+def summary(measured: Measured, size: int) -> LinkMeasured:
+    """Return what is recorded of a series of datagrams of so many bytes."""
+    return LinkMeasured(
+        sent=measured.sent,
+        arrived=measured.arrived,
+        copies=measured.copies,
+        overtaken=measured.overtaken,
+        fastest_ms=_rounded(fastest_ms(measured)),
+        median_ms=_rounded(median_ms(measured)),
+        spread_ms=_rounded(spread_ms(measured)),
+        rate_kbit=_rounded(rate_of(measured, size)),
+    )
 
 
 def drawn_seed(aim: Aim) -> int:

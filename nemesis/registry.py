@@ -1,24 +1,32 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
 from cluster.protocol import Ability
 from nemesis.answers_cut import answers_cut
 from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
-from nemesis.claims import TAKING, Aspect
+from nemesis.claims import Aspect
+from nemesis.client_connection_stall import client_connection_stall
 from nemesis.client_cut import client_cut
+from nemesis.client_half_open import client_half_open
+from nemesis.client_reset import client_reset
+from nemesis.client_stall import client_stall
 from nemesis.clock_drift import ClockDrift
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
+from nemesis.connection_half_open import connection_half_open
+from nemesis.connection_reset import connection_reset
+from nemesis.connection_stall import connection_stall
 from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
 from nemesis.disk_error import DiskError
 from nemesis.disk_full import DiskFull
 from nemesis.disputed_election import LEAST_VOTERS, DisputedElection, has_enough_voters
 from nemesis.duplicate import duplicate
+from nemesis.few_handles import FewHandles
 from nemesis.flapping import Flapping
 from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
@@ -29,7 +37,12 @@ from nemesis.keeper_kill import keeper_kill
 from nemesis.keeper_pause import keeper_pause
 from nemesis.kill import Kill
 from nemesis.kill_all import kill_all
+from nemesis.kill_remade import kill_remade
 from nemesis.kill_twice import KillTwice
+from nemesis.kind import Kind
+from nemesis.link_stall import link_stall
+from nemesis.little_memory import LittleMemory
+from nemesis.little_processor import LittleProcessor
 from nemesis.loss import loss
 from nemesis.lost_flush import LostFlush
 from nemesis.one_way import one_way_in, one_way_out
@@ -40,113 +53,27 @@ from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
 from nemesis.read_only import ReadOnly
 from nemesis.reassignment import Reassignment
+from nemesis.remade import deletes_at_once
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
+from nemesis.rolling_kill import RollingKill
 from nemesis.slow_disk import SlowDisk
 from nemesis.stop import Stop
+from nemesis.stop_remade import stop_remade
 from nemesis.targets import COORDINATOR, KEEPER, QUORUM_VOTERS, SERVERS
 from nemesis.topic_churn import TopicChurn
 from nemesis.torn_write import TornWrite
 from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
-from results.record.plan import SIMULATED, Plan, PlanError
+from results.record.plan import Plan, PlanError
 
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
 """For what is done to the files of one broker's replicas: the others have to live on."""
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
-START_S = 5.0
-"""So much a broker of Kafka 4 takes to start on two cores, at least; a simulated one: a moment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of fault.
-
-    Attributes:
-        family: What a plan's `nemesis` lists: `partition` has several kinds.
-        family_on_hosts: The one that deals it on real hosts, where that is another; empty: none is.
-        make: Makes one.
-        settle_s: How long it usually takes after the heal until all is as before, in seconds, with
-            the starts of brokers. Leaves room in a schedule, no limit.
-        needs: What hosts and system must be able to do; that alone decides where it works.
-        aims: The roles that it is dealt to; none: the common deck's. A coordinator is none in runs
-            without groups and transactions.
-        aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
-        least_nodes: In a smaller cluster there is nothing for it to do.
-        when_whole: Dealt alone, when every partition has had a full ISR for a while
-            (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
-            would be lost. By hand it comes as written.
-        suits: Whether it can come to be in a run of a plan at all.
-        unless: What would make a plan suit it, in words.
-        only: The roles that it can be about; none: any. A node may be named all the same.
-        on_controllers: Whether it works on controllers of their own as on brokers.
-        spares: Whether it needs somebody beside its targets.
-        starts: How many starts of brokers, one after the other, are among `settle_s`.
-        divides: Whether it takes or parts all nodes, and not only some from the others: beside a
-            node that another fault has, no majority would be whole.
-        by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
-        ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
-            others have taken over what they led.
-    """
-
-    family: str
-    make: FaultMaker
-    settle_s: float
-    family_on_hosts: str = ""
-    needs: frozenset[Ability] = frozenset()
-    aims: tuple[str, ...] = ()
-    aspect: Aspect = Aspect.PROCESS
-    least_nodes: int = 1
-    when_whole: bool = False
-    suits: Callable[[Plan], bool] = lambda _: True
-    unless: str = ""
-    only: tuple[str, ...] = ()
-    on_controllers: bool = False
-    spares: bool = False
-    starts: int = 0
-    divides: bool = False
-    by_hand: bool = False
-    ends: bool = False
-
-    def settles_s(self, hosts: str) -> float:
-        """Return how long it takes to be over, after its heal, on a plan's hosts."""
-        return self.settle_s - (self.starts * START_S if hosts == SIMULATED else 0.0)
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """All families that deal it somewhere."""
-        return tuple(filter(None, (self.family, self.family_on_hosts)))
-
-    def family_for(self, hosts: str) -> str:
-        """Return the family that deals it on a plan's hosts."""
-        return self.family if hosts == SIMULATED else self.families[-1]
-
-    def is_dealt(self, hosts: str) -> bool:
-        """Tell whether schedules deal it on a plan's hosts."""
-        return not self.by_hand or hosts == SIMULATED
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """All of a node that it takes in hand: who makes links bad has them beside the rest."""
-        shapes = (Aspect.QUALITY,) if Ability.SHAPE in self.needs else ()
-        return tuple(dict.fromkeys((self.aspect, *shapes)))
-
-    @property
-    def takes(self) -> bool:
-        """Whether its targets cannot be counted upon as long as it lasts."""
-        return self.aspect in TAKING
-
-    @property
-    def moves_coordinators(self) -> bool:
-        """Whether a coordinator stands for the partition of an internal topic that makes it one."""
-        return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
-
-    @property
-    def asks(self) -> bool:
-        """Whether its effect is told by the targets' brokers themselves, which must be there."""
-        return self.aspect is Aspect.CLOCK
+CLIENTS_ASK = ("leader", COORDINATOR, "controller")
+"""Clients ask all of these, and what each keeps no other does."""
 
 
 def _cut(
@@ -190,6 +117,42 @@ def _shape(make: FaultMaker) -> Kind:
         needs=frozenset({Ability.SHAPE, Ability.APART}),
         aspect=Aspect.QUALITY,
         least_nodes=2,
+    )
+
+
+def _stall(
+    family: str,
+    make: FaultMaker,
+    need: Ability,
+    *,
+    aims: tuple[str, ...] = (),
+    least_nodes: int = 1,
+) -> Kind:
+    return Kind(
+        family=family,
+        make=make,
+        confirm_s=9,  # When the longest stall is over.
+        settle_s=3,  # Links must be good for longer than they are between two stalls.
+        needs=frozenset({Ability.SHAPE, need}),
+        aims=aims,
+        aspect=Aspect.QUALITY,
+        least_nodes=least_nodes,
+    )
+
+
+def _client_stall(make: FaultMaker) -> Kind:
+    return _stall("stall-clients", make, Ability.SHAPE_CLIENTS, aims=CLIENTS_ASK)
+
+
+def _connections(make: FaultMaker, need: Ability, *, of_clients: bool = False) -> Kind:
+    return Kind(
+        family="client-connections" if of_clients else "connections",
+        make=make,
+        settle_s=2,
+        needs=frozenset({Ability.CONNECTIONS, need}),
+        aims=CLIENTS_ASK if of_clients else (),
+        aspect=Aspect.LINKS,
+        least_nodes=1 if of_clients else 2,
     )
 
 
@@ -246,6 +209,24 @@ def _process(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 
     )
 
 
+def _remade(make: FaultMaker, need: Ability) -> Kind:
+    return Kind(
+        family="remade",
+        make=make,
+        # Until it is confirmed it takes as long: a session ends, and a topic is made up to thrice.
+        settle_s=16,
+        starts=1,
+        ends=True,
+        needs=frozenset({need, Ability.TOPICS, Ability.APART}),
+        aims=("one", "leader", "follower"),
+        least_nodes=2,
+        spares=True,
+        suits=deletes_at_once,
+        unless="another broker must be left, and ZooKeeper must not keep the metadata: it removes a"
+        " topic only when all of its brokers are there",
+    )
+
+
 def _outage(make: FaultMaker, need: Ability, *, settle_s: float, starts: int = 0) -> Kind:
     return Kind(
         family="outage",
@@ -284,6 +265,16 @@ def _keeper(
     )
 
 
+def _resource(make: FaultMaker) -> Kind:
+    return Kind(
+        family="resources",
+        make=make,
+        settle_s=8,
+        starts=1,
+        needs=frozenset({Ability.RESOURCES, Ability.KILL, Ability.APART}),
+    )
+
+
 def _files(
     family: str, make: FaultMaker, *needs: Ability, settle_s: float, aims: tuple[str, ...] = ()
 ) -> Kind:
@@ -316,6 +307,10 @@ KINDS: dict[str, Kind] = {
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
+    "link-stall": _stall("stall", link_stall, Ability.APART, least_nodes=2),
+    "connection-stall": _stall("stall", connection_stall, Ability.APART, least_nodes=2),
+    "client-stall": _client_stall(client_stall),
+    "client-connection-stall": _client_stall(client_connection_stall),
     "kill": _process(Kill, Ability.KILL, settle_s=6, starts=1),
     "stop": _process(Stop, Ability.STOP, settle_s=7, starts=1),
     "pause": _process(Pause, Ability.PAUSE, settle_s=1),
@@ -414,6 +409,19 @@ KINDS: dict[str, Kind] = {
         family="double",
         needs=frozenset({Ability.KILL, Ability.APART}),
     ),
+    "rolling-kill": Kind(
+        family="aftermath",
+        make=RollingKill,
+        confirm_s=11,  # From the first strike to the second.
+        settle_s=12,
+        starts=2,
+        needs=frozenset({Ability.KILL, Ability.APART}),
+        aims=("majority",),
+        least_nodes=2,
+        divides=True,
+    ),
+    "kill-remade": _remade(kill_remade, Ability.KILL),
+    "stop-remade": _remade(stop_remade, Ability.STOP),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
     # Apart from the others, which need no links.
@@ -425,6 +433,13 @@ KINDS: dict[str, Kind] = {
         family="keeper-links",
         aspect=Aspect.LINKS,
     ),
+    "connection-reset": _connections(connection_reset, Ability.APART),
+    "connection-half-open": _connections(connection_half_open, Ability.APART),
+    "client-reset": _connections(client_reset, Ability.CUT_CLIENTS, of_clients=True),
+    "client-half-open": _connections(client_half_open, Ability.CUT_CLIENTS, of_clients=True),
+    "few-handles": _resource(FewHandles),
+    "little-processor": _resource(LittleProcessor),
+    "little-memory": _resource(LittleMemory),
 }
 
 
@@ -458,10 +473,12 @@ def kinds_of(
     )
 
 
-def unless_of(family: str) -> str:
-    """Return why a plan does not suit a family, where that is one reason for all of its kinds."""
-    reasons = {kind.unless for kind in KINDS.values() if family in kind.families}
-    return reasons.pop() if len(reasons) == 1 else ""
+def unsuited_by(family: str, plan: Plan) -> str:
+    """Return why a plan suits no kind of a family, where that is one reason for all of them."""
+    kinds = [kind for kind in KINDS.values() if family in kind.families]
+    reasons = {kind.unless for kind in kinds}
+    suited = any(kind.suits(plan) for kind in kinds)
+    return reasons.pop() if len(reasons) == 1 and not suited else ""
 
 
 def needs_of(family: str) -> frozenset[Ability]:
@@ -470,31 +487,3 @@ def needs_of(family: str) -> frozenset[Ability]:
     That is what its first kind needs; nothing if there is no such family.
     """
     return next((kind.needs for kind in KINDS.values() if family in kind.families), frozenset())
-
-
-def is_of(family: str, hosts: str) -> bool:
-    """Tell whether a family has a kind on a plan's hosts, whatever they can do."""
-    return any(family == kind.family_for(hosts) for kind in KINDS.values())
-
-
-def elsewhere_by(family: str, hosts: str) -> str:
-    """Return the family that deals on a plan's hosts what another one deals elsewhere.
-
-    Empty: the family itself has kinds there.
-    """
-    if is_of(family, hosts):
-        return ""
-    return next(kind.family_for(hosts) for kind in KINDS.values() if family in kind.families)
-
-
-def breaks_disks(plan: Plan) -> bool:
-    """Tell whether a fault of a plan needs disks of real hosts to be late, or to break requests."""
-    if plan.is_simulated or plan.scenario is not None:
-        return False
-    if plan.faults is None:
-        needs = [
-            kind.needs for kind in KINDS.values() if kind.family_for(plan.hosts) in plan.nemesis
-        ]
-    else:
-        needs = [kind_named(fault.kind).needs for fault in plan.faults]
-    return any({Ability.SLOW_DISK, Ability.FAULTY_DISK} & each for each in needs)

@@ -157,6 +157,10 @@ class Nemesis:
             for row in [life.row]
         ]
 
+    def left(self) -> list[tuple[str, int]]:
+        """Return the partitions of topics that faults leave, which are to be whole at the end."""
+        return [place for life in self._lives for place in life.left]
+
     def close(self) -> None:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()
@@ -184,7 +188,7 @@ class Nemesis:
             mend = partial(self._heal_late, lives, stop)
             why_not = self._turns.refusal(
                 life,
-                latest_s=end_s - life.scheduled.hold_s - self._settles_s(life),
+                latest_s=end_s - self._lasts_s(life),
                 patience=whole,
                 mend=mend,
             )
@@ -196,8 +200,8 @@ class Nemesis:
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
 
-    def _settles_s(self, life: Life) -> float:
-        return KINDS[life.scheduled.kind].settles_s(self._kind_of_hosts)
+    def _lasts_s(self, life: Life) -> float:
+        return KINDS[life.scheduled.kind].lasts_s(life.scheduled.hold_s, self._kind_of_hosts)
 
     def _live(self, life: Life, stop: Event) -> None:
         """Have a fault begin, last and end; if the main phase ends meanwhile, it stays in force."""

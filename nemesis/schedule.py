@@ -19,8 +19,9 @@ from random import Random
 from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.families import is_of
 from nemesis.overlaps import deal_overlapping
-from nemesis.registry import KINDS, is_of, kinds_of, needs_of, unless_of
+from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
 from nemesis.roster import roster_of
 from nemesis.scheduled import CALM_S, ScheduledFault, drawn_hold_s
 from nemesis.written import refuse_senseless
@@ -112,10 +113,10 @@ def _with_room(
 ) -> Mapping[str, tuple[str, ...]]:
     """Leave out what takes longest until each family is dealt; all if not one of them would be."""
 
-    def settles_s(family: str) -> tuple[float, float]:
+    def lasts_s(family: str) -> tuple[float, float]:
         # Of two that take as long in virtual time, what takes longer on real hosts.
         kinds = [KINDS[kind] for kind in left[family]]
-        return min((kind.settles_s(plan.hosts), kind.settle_s) for kind in kinds)
+        return min((kind.lasts_s(0, plan.hosts), kind.confirm_s + kind.settle_s) for kind in kinds)
 
     left = dict(families)
     while left:
@@ -123,7 +124,7 @@ def _with_room(
         dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in faults}
         if dealt == left.keys():
             return left
-        del left[max(left, key=settles_s)]
+        del left[max(left, key=lasts_s)]
     return families
 
 
@@ -153,10 +154,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
     """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
-    kinds, unsuited = kinds_of(family, abilities), unless_of(family)
-    if unsuited and not any(
-        KINDS[kind].suits(plan) for kind in kinds_of(family, frozenset(Ability))
-    ):
+    kinds = kinds_of(family, abilities)
+    if unsuited := unsuited_by(family, plan):
         return unsuited
     if not kinds:
         return ""
@@ -237,8 +236,11 @@ _WORDS = {
     Ability.CUT: "cut the network",
     Ability.CUT_CLIENTS: "cut clients off",
     Ability.SHAPE: "make the network bad",
+    Ability.SHAPE_CLIENTS: "make clients' links bad",
+    Ability.CONNECTIONS: "break single connections",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
+    Ability.RESOURCES: "limit what a broker gets of processors, memory and file handles",
     Ability.SLOW_DISK: "slow a node's disk down",
     Ability.FAULTY_DISK: "break what a node's disk is told to do",
     Ability.KILL: "kill a broker and start it again",
@@ -351,7 +353,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
         lane = min(still, key=lambda each: each.at_s)
         kind, hold_s = next(lane.kinds), drawn_hold_s(plan, lane.rng)
-        lasts_s, at_s = hold_s + KINDS[kind].settles_s(plan.hosts), lane.at_s
+        lasts_s, at_s = KINDS[kind].lasts_s(hold_s, plan.hosts), lane.at_s
         if KINDS[kind].when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])

@@ -1,14 +1,15 @@
 """The heal of everything at the end of the main phase: faults, then brokers, then links."""
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cluster.protocol import CanPause, CanTellBack, ClusterError
+from cluster.protocol import CanPause, CanShape, CanTellBack, ClusterError, HasConnections
 from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import Life
-from nemesis.network import Network
 from nemesis.protocol import FAILURES, Patience, Site
+from nemesis.stalls import BESIDE_S, OPEN_MS, look_good
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
@@ -16,6 +17,9 @@ HEAL_LIMIT_S = 60.0
 RETRY_S = 1.0
 """Between two tries to heal a fault, where one ends with an error."""
 LINKS_LIMIT_S = 5.0
+LINKS_STAY_S = OPEN_MS[1] / 1000 + 2 * BESIDE_S
+"""Where links stalled, so long all have to work: longer than one that stalls is open in
+between, and than a probe may wait for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +30,8 @@ class HealReport:
         done: What had to be done, in sentences.
         failed: What is not as it should be, in sentences.
         undone: Whether nothing of ours is in force all the same: links are whole and brokers run,
-            and what failed is that they did not register in time, which is their own doing.
+            and what failed is that they did not register in time, or did not delete a fault's own
+            topics, which is their own doing.
     """
 
     done: tuple[str, ...]
@@ -44,7 +49,7 @@ class _Findings:
         self.done: list[str] = []
         self.failed: list[str] = []
         self.late: list[str] = []
-        """Of brokers that run and have not registered."""
+        """Of brokers that run and have not registered, and of topics that nobody else uses."""
 
 
 def sweep(
@@ -68,8 +73,7 @@ def sweep(
     nodes = [node for node in (*site.controllers, *site.cluster.nodes) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
-        machines = site.machines or (*site.cluster.nodes, *site.controllers)
-        _mend_links(machines, site.network, findings)
+        _mend_links(site, findings)
     return HealReport(
         done=tuple(findings.done),
         failed=(*findings.failed, *findings.late),
@@ -90,7 +94,8 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
         elif _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
             findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
-            late = undone and life.of_processes and _all_run(site, life.row.targets)
+            run = life.of_processes and _all_run(site, life.row.targets)
+            late = undone and (run or life.of_own_topics)
             kind = findings.late if late else findings.failed
             kind.append(f"{name} is not healed: {why}")
 
@@ -175,16 +180,54 @@ def all_back(site: Site, nodes: Collection[str]) -> bool:
     return view is not None and view.registered.issuperset(nodes)
 
 
-def _mend_links(nodes: Sequence[str], network: Network, findings: _Findings) -> None:
-    """Join every cut that is left, and probe every link."""
-    try:
-        for cut_id in network.cut_ids():
+def _mend_links(site: Site, findings: _Findings) -> None:
+    """Remove every cut, shape and block that is left, and probe every link."""
+    network, hosts = site.network, site.hosts
+    assert network is not None
+    nodes = site.machines or (*site.cluster.nodes, *site.controllers)
+    # Those of clients are not among the nodes', and not all hosts have them.
+    links = {*itertools.permutations(nodes, 2), *network.ever_cut(), *network.ever_stalled()}
+    shapers: CanShape | None = hosts if isinstance(hosts, CanShape) else None
+    stalled = network.ever_stalled()
+    stay_s = LINKS_STAY_S if stalled else 0.0
+    good_since_s: float | None = None
+
+    def work() -> bool:
+        nonlocal good_since_s
+        began_s = stopwatch_s()
+        stall = bool(stalled) and shapers is not None and not look_good(shapers, stalled)
+        if stall or not all(network.probe(sorted(links)).values()):
+            good_since_s = None
+            return False
+        good_since_s = began_s if good_since_s is None else good_since_s
+        return began_s - good_since_s >= stay_s
+
+    for cut_id in network.cut_ids():
+        with _noting(findings, f"cut {cut_id} was removed"):
             network.join(cut_id)
-            findings.done.append(f"cut {cut_id} was removed")
-        wait_until(
-            lambda: all(network.probe(list(itertools.permutations(nodes, 2))).values()),
-            timeout_s=LINKS_LIMIT_S,
-            what="every link between nodes to work",
-        )
+    if shapers is not None:
+        for shape_id in shapers.shape_ids():
+            with _noting(findings, f"shape {shape_id} was removed"):
+                shapers.unshape(shape_id)
+                network.note_stall(shape_id, ())
+    blockers: HasConnections | None = hosts if isinstance(hosts, HasConnections) else None
+    if blockers is not None:
+        for block_id in blockers.block_ids():
+            with _noting(findings, f"block {block_id} was removed"):
+                blockers.unblock(block_id)
+                if blockers.is_blocked(block_id):
+                    raise ClusterError(f"block {block_id} is still in force after its removal")
+    try:
+        wait_until(work, timeout_s=LINKS_LIMIT_S + stay_s, what="every link between nodes to work")
     except (*FAILURES, WaitTimeoutError) as failed:
         findings.failed.append(str(failed))
+
+
+@contextmanager
+def _noting(findings: _Findings, done: str) -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as failed:
+        findings.failed.append(str(failed))
+    else:
+        findings.done.append(done)

@@ -53,6 +53,14 @@ class Unshape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unblock:
+    """Drop the packets of some connections no more. A dead run's blocks go with its machines."""
+
+    kind: Literal["unblock"] = "unblock"
+    block_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlipBack:
     """Put a flipped bit right, where the batch is still there. A dead run's files are evidence.
 
@@ -98,6 +106,14 @@ class QuickenDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeResources:
+    """Give a broker what it got before. Limits of a dead run end with its brokers and groups."""
+
+    kind: Literal["free-resources"] = "free-resources"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MendDisk:
     """Have a node's disk break no request. A dead run's file systems end with its agents."""
 
@@ -136,10 +152,12 @@ Undo = Annotated[
     | Restart
     | Join
     | Unshape
+    | Unblock
     | FlipBack
     | EmptyDisk
     | UnlockDisk
     | QuickenDisk
+    | FreeResources
     | MendDisk
     | Reassign
     | DropTopics

@@ -55,10 +55,7 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
         yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
     yield from _reasons_of_target(fault, target, roster)
     if kind.spares and target.word in {"all", SERVERS}:
-        yield (
-            f"has the target {target.word!r}, and nobody would be left for it to cut off; use"
-            " majority"
-        )
+        yield (f"has the target {target.word!r}, and nobody would be left beside it; use majority")
     if Ability.FAULTY_DISK in kind.needs and kind.when_whole:
         yield from _reasons_beside(fault, plan)
     if fault.at_s + fault.hold_s > plan.time_limit_s:

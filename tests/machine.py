@@ -23,7 +23,7 @@ import pytest
 from _pytest.outcomes import Skipped
 
 from cluster.hosts.choose import choose_hosts
-from cluster.hosts.examine import Finding, clock_trial, docker, faulty_disk_trial
+from cluster.hosts.examine import Finding, clock_trial, docker, faulty_disk_trial, groups_trial
 from cluster.hosts.namespace import search_path
 from cluster.java import find_java
 from cluster.protocol import UserError
@@ -243,6 +243,10 @@ def _full() -> str:
     return "" if Path("/dev/full").exists() else "/dev/full: only Linux has it; use Linux"
 
 
+def _proc() -> str:
+    return "" if Path("/proc/self/fd").exists() else "/proc: only Linux has it; use Linux"
+
+
 def _ipv6() -> str:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
@@ -257,12 +261,14 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "ssh": _ssh,
     "chromium": lambda: _of(browser()),
     "faketime": lambda: _of(clock_trial()),
+    "cgroup": lambda: _of(groups_trial()),
     "fuse": lambda: _of(faulty_disk_trial()),
     "java": _java,
     "compiler": _compiler,
     "namespaces": _namespaces,
     "go": _go,
     "/dev/full": _full,
+    "/proc": _proc,
     "ipv6": _ipv6,
 }
 """What tests need beside Python, and how it is found out. Of several the first is reported."""

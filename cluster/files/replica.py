@@ -51,7 +51,7 @@ from cluster.files.rows import (
 )
 from results.record.reading import read_bytes
 from results.record.tables import BROKEN
-from results.record.terms import CLEAN_SHUTDOWN
+from results.record.terms import CLEAN_SHUTDOWN, REMADE_PREFIX
 
 MAX_LOG_BYTES = 256 << 20
 """Of one of a node's own logs, whose lines lie in memory together."""
@@ -337,7 +337,8 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 def _is_judged(topic: str) -> bool:
     """Tell whether the records of a topic's replicas are compared: not of most internal ones."""
-    return topic == METADATA_TOPIC or not topic.startswith(_INTERNAL)
+    ours = topic.startswith(REMADE_PREFIX)
+    return topic == METADATA_TOPIC or ours or not topic.startswith(_INTERNAL)
 
 
 def _partition_folders(

@@ -3,8 +3,15 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cluster.hosts import clock
-from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, faulty_disk_trial, shape_trial
+from cluster.hosts import clock, groups
+from cluster.hosts.examine import (
+    NO_REMEDY,
+    Finding,
+    disk_trial,
+    faulty_disk_trial,
+    reset_trial,
+    shape_trial,
+)
 from cluster.protocol import OF_SYSTEMS, Ability
 from results.record.plan import ATTACHED, SIMULATED
 
@@ -17,6 +24,9 @@ NOT_SERVED = (
     " --hosts process"
 )
 SOUND = "simulated disks break no request; use --hosts namespace or --hosts process"
+REAL_ONLY = "a node in virtual time has neither processors nor memory; use --hosts namespace"
+UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
+"""What nodes in virtual time cannot do, and why not."""
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
@@ -29,10 +39,10 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
             `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind == ATTACHED:  # What an attached cluster cannot do, its file declares.
+    if kind == ATTACHED:  # What it cannot do, its file declares.
         return dict.fromkeys(Ability, "")
     if kind == SIMULATED:
-        return {**dict.fromkeys(Ability, ""), Ability.FAULTY_DISK: SOUND}
+        return dict.fromkeys(Ability, "") | UNSIMULATED
     able = _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
     faulty = _why_not(faulty_disk_trial()) if kind in SERVED else NOT_SERVED
     disks = {Ability.SLOW_DISK: faulty, Ability.FAULTY_DISK: faulty}
@@ -48,36 +58,42 @@ def built_for(hosts: str) -> frozenset[Ability]:
     Args:
         hosts: As above, or `auto`.
     """
-    everything = frozenset(Ability)
-    return everything - {Ability.FAULTY_DISK} if hosts == SIMULATED else everything
+    return frozenset(Ability) - ({*UNSIMULATED} if hosts == SIMULATED else set())
 
 
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
-            Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.SHAPE: NO_LINKS, Ability.SHAPE_CLIENTS: NO_LINKS, Ability.DISK: NOT_BUILT,
+            Ability.CONNECTIONS: NO_LINKS, Ability.CLOCK: clock.why_not(),
+            Ability.RESOURCES: groups.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
+    no_shape = _why_not(shape_trial())
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
-            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: _why_not(disk_trial()),
-            Ability.CLOCK: clock.why_not()}  # fmt: skip
+            Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: no_shape,
+            Ability.CONNECTIONS: _why_not(reset_trial()),
+            Ability.DISK: _why_not(disk_trial()), Ability.CLOCK: clock.why_not(),
+            Ability.RESOURCES: groups.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
-            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.SHAPE: _why_not(shape_trial()), Ability.SHAPE_CLIENTS: NOT_BUILT,
+            Ability.CONNECTIONS: _why_not(reset_trial()), Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT, Ability.RESOURCES: NOT_BUILT}  # fmt: skip
 
 
 def _of_ssh(file: str) -> Mapping[Ability, str]:
-    from cluster.hosts.ssh.examine import why_not_shape  # noqa: PLC0415 - as in `choose`
+    from cluster.hosts.ssh.examine import why_not_reset, why_not_shape  # noqa: PLC0415 - as in `choose`
     from cluster.hosts.ssh.file import load_hosts  # noqa: PLC0415 - as above
 
-    no_shape = why_not_shape(load_hosts(Path(file))) if file else ""
+    hosts = load_hosts(Path(file)) if file else ()
+    no_shape, no_reset = why_not_shape(hosts), why_not_reset(hosts)
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
-            Ability.SHAPE: no_shape, Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.SHAPE: no_shape, Ability.SHAPE_CLIENTS: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CONNECTIONS: no_reset, Ability.CLOCK: NOT_BUILT,
+            Ability.RESOURCES: NOT_BUILT}  # fmt: skip
 
 
 def _why_not(trial: Finding) -> str:

@@ -23,10 +23,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
+SOCKETS = str(Path(__file__).resolve().with_name("sockets.py"))
+_program = cache(run_path)
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
@@ -47,6 +51,10 @@ REMEMBERED_SERIES = 200
 REMEMBERED_EXITS = 1000
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
+FLOWS = 20
+"""Sockets from which series are sent: `cluster.protocol.links.MOST_FLOWS`."""
+DROPPED = "dropped "
+"""How a shaper's last line begins; a number follows."""
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -72,7 +80,7 @@ class Series:
 
     Args:
         order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s` between two on
-            average, `burst`: how many are sent at once.
+            average, `burst`: how many are sent at once, `flows`: from how many sockets, by turns.
     """
 
     def __init__(self, order: Message) -> None:
@@ -82,6 +90,7 @@ class Series:
         self._filling = bytes(max(0, order["size"] - HEAD_BYTES))
         self._interval_ns = int(order["interval_s"] * NS_PER_S)
         self._burst: int = order["burst"]
+        self._flows: int = order["flows"]
         self._start_ns = now_ns()
         self._sent_ns: list[int] = []
         self._round_trips_ns: dict[int, int] = {}
@@ -94,13 +103,14 @@ class Series:
             None if number == self._count else self._start_ns + first_of_burst * self._interval_ns
         )
 
-    def send_due(self, datagrams: socket.socket) -> None:
+    def send_due(self, datagrams: "list[socket.socket]") -> None:
         """Send those whose time has come."""
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns():
-            number = len(self._sent_ns).to_bytes(NUMBER_BYTES, "big")
+            number = len(self._sent_ns)
+            name = self._name + number.to_bytes(NUMBER_BYTES, "big")
             self._sent_ns.append(now_ns())
             with contextlib.suppress(OSError):  # As good as lost.
-                datagrams.sendto(QUESTION + self._name + number + self._filling, self._to)
+                datagrams[number % self._flows].sendto(QUESTION + name + self._filling, self._to)
 
     def answered(self, number: int) -> None:
         """Note that an answer has come."""
@@ -147,13 +157,15 @@ class Agent:
         self._input = b""
         self._alive = True
         self._selector = selectors.DefaultSelector()
-        self._datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._flows = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(FLOWS)]
+        self._datagrams = self._flows[0]
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._exits: dict[int, int] = {}
         self._deeds: dict[str, Callable[[Message], Message]] = {
             "ping": self._ping,
             "spawn": self._spawn,
             "run": self._run,
+            "sockets": self._sockets,
             "send": self._send,
             "seen": self._seen,
             "signal": self._signal,
@@ -174,7 +186,7 @@ class Agent:
                 for key, _ in self._selector.select(self._patience_s()):
                     key.data()
                 for series in self._series.values():
-                    series.send_due(self._datagrams)
+                    series.send_due(self._flows)
                 if os.getppid() != self._parent_pid:
                     self._alive = False
         finally:
@@ -184,23 +196,23 @@ class Agent:
         if self._libc is not None:
             # Orphans of our children become ours, so that they cannot outlive us either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self._datagrams.bind((self._listen, 0))
-        self._datagrams.settimeout(0)
-        with contextlib.suppress(OSError):
-            # Room for several series at once, should we be late to read them: where we may.
-            self._datagrams.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-        self._selector.register(self._datagrams, selectors.EVENT_READ, self._receive)
+        for flow in self._flows:
+            flow.bind((self._listen, 0))
+            flow.settimeout(0)
+            with contextlib.suppress(OSError):
+                # Room for several series at once, should we be late to read them: where we may.
+                flow.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+            self._selector.register(flow, selectors.EVENT_READ, partial(self._receive, flow))
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
         self._watch_signals()
         self._watch_parent()
 
     def _watch_signals(self) -> None:
         """Turn SIGCHLD and SIGTERM into readable bytes; Ctrl-C is for the harness to answer."""
-        self._wake, wake_writer = socket.socketpair()
+        self._wake, self._wake_writer = socket.socketpair()
         self._wake.settimeout(0)
-        wake_writer.settimeout(0)
-        self._wake_writer = wake_writer
-        signal.set_wakeup_fd(wake_writer.fileno(), warn_on_full_buffer=False)
+        self._wake_writer.settimeout(0)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
@@ -244,10 +256,9 @@ class Agent:
                 Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108 - the library's place
 
     def _read(self) -> None:
-        try:
+        data = b""
+        with contextlib.suppress(ConnectionError):
             data = os.read(sys.stdin.fileno(), READ_BYTES)
-        except ConnectionError:
-            data = b""
         if not data:
             self._stop()
             return
@@ -310,6 +321,11 @@ class Agent:
         )
         return {"code": done.returncode, "output": done.stdout, "errors": done.stderr}
 
+    def _sockets(self, request: Message) -> Message:
+        """Do one of the deeds of `sockets.py`."""
+        order = request["order"]
+        return dict(_program(SOCKETS)["DEEDS"][order["do"]](order))
+
     def _send(self, request: Message) -> Message:
         for address, port, nonce in request["datagrams"]:
             # An unreachable address is an answer too: the nonce does not arrive.
@@ -318,14 +334,14 @@ class Agent:
         return {}
 
     def _seen(self, request: Message) -> Message:
-        self._receive()
+        self._receive(self._datagrams)
         return {"nonces": sorted(set(request["nonces"]) & self._nonces.keys())}
 
-    def _receive(self) -> None:
+    def _receive(self, flow: socket.socket) -> None:
         # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
         with contextlib.suppress(OSError):
             while True:
-                data, sender = self._datagrams.recvfrom(READ_BYTES)
+                data, sender = flow.recvfrom(READ_BYTES)
                 self._take(data, sender)
 
     def _take(self, data: bytes, sender: tuple[str, int]) -> None:
@@ -351,16 +367,22 @@ class Agent:
         return min(max(0, min(due_ns) - now_ns()) / NS_PER_S, ORPHAN_CHECK_S)
 
     def _start_series(self, request: Message) -> Message:
+        if request["flows"] > FLOWS:
+            return {"error": f"it has {FLOWS} ports to send from, not {request['flows']}"}
         _forget_oldest(self._series, REMEMBERED_SERIES)
         self._series[request["series"]] = Series(request)
         return {}
 
     def _returned(self, request: Message) -> Message:
-        self._receive()
-        return {"series": {name: self._series[name].told() for name in request["series"]}}
+        for flow in self._flows:
+            self._receive(flow)
+        found = {name: self._series.get(name) for name in request["series"]}
+        # One of long ago is forgotten, as if nothing of it had been sent.
+        none = {"sent": 0, "round_trip_ms": []}
+        return {"series": {name: each.told() if each else none for name, each in found.items()}}
 
     def _arrived(self, request: Message) -> Message:
-        self._receive()
+        self._receive(self._datagrams)
         found = {name: self._arrivals.get(bytes.fromhex(name)) for name in request["series"]}
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
@@ -380,30 +402,37 @@ class Agent:
         return {} if said == "ready" else {"error": said or "the shaper did not start"}
 
     def _unshape(self, request: Message) -> Message:
-        """End a shaper; its device, and all routes through it, go with it. Idempotent."""
+        """End a shaper; its device, and all routes through it, go with it. Idempotent.
+
+        One that does not end in time is killed, and all packets that it holds are lost.
+        """
         shaper = self._shapers.pop(request["device"], None)
         if shaper is None or shaper.stdin is None or shaper.stdout is None:
             return {"was": "none"}
         was = "gone" if shaper.poll() is not None else "running"
         shaper.stdin.close()
+        killed = False
         try:
             shaper.wait(SHAPER_END_S)
         except subprocess.TimeoutExpired:
+            killed = True
             shaper.kill()
             shaper.wait(SHAPER_END_S)
+        # Behind a prefix that was killed a shaper may live on, and keep the pipe open.
+        said = "" if killed else shaper.stdout.read().decode(errors="replace")
         shaper.stdout.close()
         self._children.pop(shaper.pid, None)
-        return {"was": was}
+        dropped = said.rpartition(DROPPED)[2].strip()
+        return {"was": was, "killed": killed, "dropped": int(dropped) if dropped.isdigit() else 0}
 
     def _signal(self, request: Message) -> Message:
         """Signal the group that a process leads, if it is still the one that was meant."""
         if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
             return {"sent": False}
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(request["pid"], request["number"])
-        except ProcessLookupError:
-            return {"sent": False}
-        return {"sent": True}
+            return {"sent": True}
+        return {"sent": False}
 
     def _state(self, request: Message) -> Message:
         return {"state": state(request["pid"], request["start_ticks"])}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.hosts.cuts import TABLE
+from cluster.hosts.groups import groups_of
 from cluster.hosts.leavings import leavings
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.links import BRIDGE
@@ -34,6 +35,7 @@ def local_traces(processes_file: Path) -> dict[str, str]:
     return {
         **{f"process {left.process.pid}": left.what for left in leftovers(processes_file)},
         **{f"the file {path}": "outside of the store" for path in leavings(processes_file)},
+        **{f"the control group {path}": "of a server" for path in groups_of(processes_file)},
         **{f"a mount at {path}": "in the run's folder" for path in _mounts(processes_file.parent)},
         **_network(),
     }

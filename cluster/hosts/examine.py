@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cluster.hosts import clock
+from cluster.hosts import clock, groups, sockets
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.faulty_disk import TRIAL as DISK_TRIAL
@@ -61,8 +61,10 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    trials = [disk_trial(), faulty_disk_trial(), shape_trial(), clock_trial()]
-    return [_user(), *namespace_trials(), docker(), *trials]
+    tried = (
+        docker, disk_trial, faulty_disk_trial, shape_trial, reset_trial, clock_trial, groups_trial,
+    )  # fmt: skip
+    return [_user(), *namespace_trials(), *(trial() for trial in tried)]
 
 
 def namespace_trials() -> list[Finding]:
@@ -144,6 +146,17 @@ def shape_trial() -> Finding:
     return _try(what, [sys.executable, "-I", "-S", SHAPER, TRIAL], remedy=MAKE_TUN)
 
 
+@functools.cache
+def reset_trial() -> Finding:
+    """Return whether the kernel resets a connection when it is asked to."""
+    program = f"{sys.executable} -I -S {sockets.__file__}"
+    return _try(
+        "reset of connections (CONFIG_INET_DIAG_DESTROY)",
+        ["sh", "-ec", f"ip link set lo up; {program}"],
+        remedy="take a kernel that is built with it, or type as root: modprobe tcp_diag",
+    )
+
+
 def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple[str, str]:
     """Return why a device cannot be opened, and what to do about it."""
     if isinstance(refused, FileNotFoundError):
@@ -163,6 +176,17 @@ def clock_trial() -> Finding:
         works=not detail,
         detail=detail or "tried",
         remedy=(remedy or NO_REMEDY) if detail else "",
+    )
+
+
+def groups_trial() -> Finding:
+    """Return whether a broker can be given less of processors and memory, by control groups."""
+    detail, _, remedy = groups.why_not().partition("; ")
+    return Finding(
+        what="limits of processors and memory (cgroup)",
+        works=not detail,
+        detail=detail or "tried",
+        remedy=remedy,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cluster.hosts.groups import remove_groups
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.protocol import ClusterError, UserError
@@ -77,6 +78,7 @@ def hosts_of(paths: RunPaths) -> str | None:
 
 def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(kill_leftovers, paths.processes)
+    yield partial(remove_groups, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")

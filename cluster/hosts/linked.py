@@ -6,32 +6,64 @@ reached and removed is a kind's own.
 
 import uuid
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_packets, join_rules
+from cluster.hosts import connections
+from cluster.hosts.cuts import (
+    OUTPUT,
+    TABLE,
+    Drop,
+    block_chains,
+    block_rules,
+    chain,
+    chains,
+    cut_rules,
+    drop_marked,
+    dropped_packets,
+    join_rules,
+    unblock_rules,
+)
 from cluster.hosts.machine import Machine
-from cluster.hosts.series import measure
+from cluster.hosts.series import SentVolley, measure
 from cluster.hosts.shapes import device, order, receivers_by_sender
-from cluster.protocol import ClusterError, Link, Measured, ProcessId, Quality
+from cluster.protocol import (
+    CLIENTS,
+    ClusterError,
+    Connection,
+    Ends,
+    Link,
+    Measured,
+    Opening,
+    ProcessId,
+    Quality,
+    ShapeEnd,
+)
 from results.record.clock import pause_until, stopwatch_s
 
 PROBE_INTERVAL_S = 0.1
 
 
 class LinkedHosts(ABC):
-    """Implements `CanPartition` and `CanShape` for kinds of hosts with an agent on each machine.
+    """Implements `CanPartition`, `CanShape` and `HasConnections` with an agent on each machine.
 
     Attributes:
         machines: By node; a kind fills it in `up`, and empties it in `down`.
         table: The nft table of this run on each machine.
+        clients_are_ours: Whether the machine of the clients has that table, too.
     """
+
+    clients_are_ours = True
 
     def __init__(self) -> None:
         self.machines: dict[str, Machine] = {}
         self.table = TABLE
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
+        self._ends: dict[str, dict[str, ShapeEnd]] = {}
+        self._blocks: dict[str, dict[str, Connection]] = {}
+        """Of each block its connections, by their names."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -64,6 +96,17 @@ class LinkedHosts(ABC):
         """Run a script of nft commands on a node: all of it takes effect, or nothing."""
         self.machine(node).run([*self.nft(node), "-f", "-"], stdin=script)
 
+    def _run_nft_on_each(self, nodes: Iterable[str], script: str) -> None:
+        """Run a script on each node, also if it fails on another; raise the first failure then."""
+        failures: list[ClusterError] = []
+        for node in sorted(nodes):
+            try:
+                self.run_nft(node, script)
+            except ClusterError as failed:
+                failures.append(failed)
+        if failures:
+            raise failures[0]
+
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop what travels over the links, by a chain in each receiver's namespace."""
         directed = frozenset(links)
@@ -75,15 +118,9 @@ class LinkedHosts(ABC):
 
     def join(self, cut_id: str) -> None:
         """Undo one cut, and no other. Idempotent; who could not be reached is asked again."""
-        failures: list[ClusterError] = []
-        for receiver in sorted(_sources_by_receiver(self._cuts.get(cut_id, frozenset()))):
-            try:
-                # Made once more before it is deleted: a cut that failed half-way is undone too.
-                self.run_nft(receiver, join_rules(cut_id, table=self.table))
-            except ClusterError as failed:
-                failures.append(failed)
-        if failures:
-            raise failures[0]
+        receivers = _sources_by_receiver(self._cuts.get(cut_id, frozenset()))
+        # Made once more before it is deleted: a cut that failed half-way is undone too.
+        self._run_nft_on_each(receivers, join_rules(cut_id, table=self.table))
         self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
@@ -92,7 +129,8 @@ class LinkedHosts(ABC):
         counts: dict[Link, int] = {}
         for receiver in sorted(_sources_by_receiver(links)):
             argv = [*self.nft(receiver), "-j", "list", "chain", "ip", self.table, chain(cut_id)]
-            for source, packets in dropped_packets(self.machine(receiver).run(argv)):
+            listing = self.machine(receiver).run(argv)
+            for source, packets in dropped_packets(listing, {chain(cut_id)}):
                 counts[source, receiver] = packets
         return counts
 
@@ -126,23 +164,27 @@ class LinkedHosts(ABC):
             told = order(name, quality, sender=sender, addresses=addresses)
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
-        """Undo one shape, and no other: end its shapers; return where one was dead. Idempotent."""
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
+        """Undo one shape, and no other: end its shapers; return how each ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
-        dead: set[str] = set()
+        ends = self._ends.setdefault(shape_id, {})  # What a try that failed has found out, too.
         for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
             if sender not in self.machines:
                 continue  # Its shaper ended with it.
             try:
-                if self.machines[sender].unshape(name) == "gone":
-                    dead.add(sender)
+                if end := self.machines[sender].unshape(name):
+                    ends[sender] = end
             except ClusterError as failed:
                 failures.append(failed)
         if failures:
             raise failures[0]
         self._shapes.pop(shape_id, None)
-        return frozenset(dead)
+        return self._ends.pop(shape_id)
+
+    def shape_ids(self) -> list[str]:
+        """Return the shapes in force, the oldest first."""
+        return list(self._shapes)
 
     def measure(
         self,
@@ -154,8 +196,99 @@ class LinkedHosts(ABC):
         burst: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
-        spacing = {"count": count, "size": size, "interval_s": interval_s, "burst": burst}
+        spacing = {
+            "count": count, "size": size, "interval_s": interval_s, "burst": burst, "flows": 1,
+        }  # fmt: skip
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
+        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+
+        Raises:
+            ClusterError: An agent has not so many ports.
+        """
+        return SentVolley(
+            links, machine=self.machine, address=self.address, count=count, flows=flows
+        )
+
+    def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
+        """Return the connections over links, in either direction, that an end has established."""
+        return connections.connections(links, machine=self.machine, address=self.address)
+
+    def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
+        """End connections at once, as by an RST at both ends; return those that were there.
+
+        Raises:
+            ClusterError: A kernel refuses it.
+        """
+        return connections.reset(wanted, machine=self.machine, address=self.address)
+
+    def block(self, block_id: str, wanted: Collection[Connection]) -> None:
+        """Drop all packets of connections, at both ends; of those of before as well."""
+        self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
+        for node, those in self._drops(wanted).items():
+            self.run_nft(node, block_rules(block_id, those, table=self.table))
+
+    def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
+        """Return what each node has to drop: what comes from the other end, as far as it may."""
+        drops: dict[str, list[Drop]] = defaultdict(list)
+        for each in sorted(wanted):
+            name, server, client = str(each), self.address(each.server), self.address(each.client)
+            at_server = Drop(
+                connection=name,
+                port=each.server_port,
+                address=client,
+                other_port=each.client_port,
+            )
+            drops[each.server].append(at_server)
+            if each.client == CLIENTS and not self.clients_are_ours:
+                drops[each.server].append(replace(at_server, hook=OUTPUT))
+                continue
+            at_client = Drop(
+                connection=name,
+                port=each.client_port,
+                address=server,
+                other_port=each.server_port,
+            )
+            drops[each.client].append(at_client)
+        return drops
+
+    def unblock(self, block_id: str) -> None:
+        """Undo one block, and no other. Idempotent: a node on which it failed is asked again."""
+        nodes = self._drops(self._named(block_id).values())
+        self._run_nft_on_each(nodes, unblock_rules(block_id, table=self.table))
+        self._blocks.pop(block_id, None)
+
+    def blocked(self, block_id: str) -> Mapping[Connection, int]:
+        """Return how many packets of each connection a block has dropped so far."""
+        named, ours = self._named(block_id), {chain(way) for way in block_chains(block_id)}
+        counts: Counter[Connection] = Counter()
+        for node in self._drops(named.values()):
+            for name, packets in dropped_packets(self._rules(node), ours):
+                if name in named:  # Another thread may have blocked one more.
+                    counts[named[name]] += packets
+        return counts
+
+    def _named(self, block_id: str) -> Mapping[str, Connection]:
+        """Return the connections of a block by their names, as they are now."""
+        return dict(self._blocks.get(block_id, {}))
+
+    def block_ids(self) -> list[str]:
+        """Return the blocks in force, the oldest first."""
+        return list(self._blocks)
+
+    def is_blocked(self, block_id: str) -> bool:
+        """Tell whether any firewall of ours still has rules of a block."""
+        ours = {chain(way) for way in block_chains(block_id)}
+        nodes = [node for node in self.machines if node != CLIENTS or self.clients_are_ours]
+        return any(ours & chains(self._rules(node)) for node in nodes)
+
+    def _rules(self, node: str) -> str:
+        return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
+
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Open new connections, and close them at once; return of each if that worked."""
+        return connections.connects(openings, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

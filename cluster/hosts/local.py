@@ -8,8 +8,9 @@ from cluster.hosts import clock
 from cluster.hosts.audit import local_traces
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.machine import Machine
+from cluster.hosts.resources import LocalResources
 from cluster.hosts.signals import send_signal, state_of
-from cluster.protocol import Disk, ProcessId, UserError
+from cluster.protocol import Command, Disk, Handles, Memory, ProcessId, Processor, UserError
 from results.record.paths import RunPaths
 
 
@@ -23,6 +24,7 @@ class LocalHosts:
     def __init__(self, processes_file: Path) -> None:
         self.processes_file = processes_file
         self.clocks = clock.Clocks(self._write_clock)
+        self.resources = LocalResources(processes_file)
 
     def machine(self, node: str) -> Machine:
         """Return the machine of a node."""
@@ -71,6 +73,36 @@ class LocalHosts:
     def clock_offset_s(self, node: str) -> float:
         """Return by how much what a broker would see now differs from the true time."""
         return self.clocks.offset_s(node)
+
+    def handles(self, process: ProcessId) -> Handles:
+        """Return the file descriptors of a process."""
+        return self.resources.handles(process)
+
+    def limit_handles(self, process: ProcessId, soft: int) -> None:
+        """Have a process open no descriptor whose number would be `soft` or more."""
+        self.resources.limit_handles(process, soft)
+
+    def processor(self, node: str) -> Processor:
+        """Return how much of the processors a node's server gets, and got."""
+        return self.resources.processor(node)
+
+    def limit_processor(self, node: str, share: float | None) -> None:
+        """Give a node's server so much of one core; None: as before. Idempotent."""
+        self.resources.limit_processor(node, share)
+
+    def memory(self, node: str) -> Memory:
+        """Return how much memory a node's server has."""
+        return self.resources.memory(node)
+
+    def limit_memory(self, node: str, limit_bytes: int | None) -> None:
+        """Give a node's server so much memory; None: as before. Idempotent."""
+        self.resources.limit_memory(node, limit_bytes)
+
+    def enclosed(self, node: str, command: Command, process: ProcessId) -> ProcessId:
+        """Return a process that was just started, in a group of its own if it may be limited."""
+        if command.limited:
+            self.resources.enclose(node, process)
+        return process
 
     def _folder(self, node: str) -> Path:
         return RunPaths(self.processes_file.parent).node(node).absolute()

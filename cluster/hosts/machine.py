@@ -13,7 +13,7 @@ from cluster.hosts.agent import LOOPBACK, Message
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.line import END_TIMEOUT_S, Line, PipeLine
 from cluster.hosts.signals import process_id
-from cluster.protocol import ClusterError, Command, ProcessId
+from cluster.protocol import ClusterError, Command, ProcessId, ShapeEnd
 
 __all__ = ["END_TIMEOUT_S", "Machine"]
 
@@ -90,6 +90,10 @@ class Machine:
         output: str = answer["output"]
         return output
 
+    def sockets(self, order: Message) -> Message:
+        """Have `sockets.py` do something on the machine; return what it says."""
+        return self._ask({"do": "sockets", "order": order})
+
     def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
         """Send datagrams: (address, port, nonce) each."""
         self._ask({"do": "send", "datagrams": list(datagrams)})
@@ -99,7 +103,7 @@ class Machine:
         return frozenset(self._ask({"do": "seen", "nonces": list(nonces)})["nonces"])
 
     def start_series(self, series: str, to: tuple[str, int], spacing: Message) -> None:
-        """Send numbered datagrams to (address, port): `count`, `size`, `interval_s`."""
+        """Send numbered datagrams to (address, port), spaced as `agent.Series` says."""
         address, port = to
         self._ask({"do": "series", "series": series, "address": address, "port": port, **spacing})
 
@@ -115,10 +119,12 @@ class Machine:
         """Start a shaper (see `shaper.main`), through sudo maybe; it ends with the agent."""
         self._ask({"do": "shape", "order": order, "prefix": list(prefix)})
 
-    def unshape(self, device: str) -> str:
-        """End a shaper and return whether it was `running`, `gone` already, or `none`."""
-        was: str = self._ask({"do": "unshape", "device": device})["was"]
-        return was
+    def unshape(self, device: str) -> ShapeEnd | None:
+        """End a shaper and return how that went; None: there was none."""
+        told = self._ask({"do": "unshape", "device": device})
+        if told["was"] == "none":
+            return None
+        return ShapeEnd(gone=told["was"] == "gone", killed=told["killed"], dropped=told["dropped"])
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
         """Send a signal to the group that a process leads; False if it has ended already."""

@@ -133,7 +133,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process in the node's namespace; it dies with the hosts, and with the harness."""
-        return self.machine(node).spawn(node, command)
+        return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
@@ -147,8 +147,11 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             machine.close()
         for machine in machines.values():
             machine.wait_closed()
-        remove_leavings(self.processes_file)
-        self._cuts.clear()
-        self._shapes.clear()
-        if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
-            remove_links()
+        try:
+            self.resources.remove()
+        finally:
+            remove_leavings(self.processes_file)
+            for book in (self._cuts, self._shapes, self._blocks):
+                book.clear()
+            if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
+                remove_links()

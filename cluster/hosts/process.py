@@ -56,7 +56,7 @@ class ProcessHosts(LocalHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process; it dies with the hosts, and with the harness."""
-        return self.machine(node).spawn(node, command)
+        return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def machine(self, node: str) -> Machine:
         """Return the one machine that there is.
@@ -81,7 +81,10 @@ class ProcessHosts(LocalHosts):
         if machine is not None:
             machine.close()
             machine.wait_closed()
-        remove_leavings(self.processes_file)
+        try:
+            self.resources.remove()
+        finally:
+            remove_leavings(self.processes_file)
 
     def _check(self, node: str) -> None:
         if node not in self.nodes:

@@ -34,10 +34,7 @@ def measure(
         address: Of a node.
         spacing: `count`, `size`, `interval_s`, `burst` of each series.
     """
-    names = {uuid.uuid4().hex: link for link in links}
-    for name, (sender, receiver) in names.items():
-        to = (address(receiver), machine(receiver).probe_port)
-        machine(sender).start_series(name, to, spacing)
+    names = _begun(links, machine, address, spacing)
     # Until all are sent there is nothing to see, and who sends them has enough to do.
     pause_until(stopwatch_s() + spacing["count"] * spacing["interval_s"])
     deadline_s = stopwatch_s() + LIMIT_S
@@ -53,7 +50,36 @@ def measure(
         is_quiet = _sent(returned, spacing["count"]) and now_s - quiet_since_s > QUIET_S
         if is_quiet or now_s > deadline_s:
             break
-    return {link: measured(returned[name], arrived[name]) for name, link in names.items()}
+    return _told(names, returned, arrived)
+
+
+class SentVolley:
+    """Implements `Volley`: series whose datagrams were all sent at once.
+
+    Args:
+        links: The directed links.
+        machine: Of a node.
+        address: Of a node.
+        count: How many are sent over each.
+        flows: From how many ports, by turns.
+    """
+
+    def __init__(
+        self,
+        links: Iterable[Link],
+        *,
+        machine: Callable[[str], Machine],
+        address: Callable[[str], str],
+        count: int,
+        flows: int,
+    ) -> None:
+        spacing = {"count": count, "size": 0, "interval_s": 0.0, "burst": count, "flows": flows}
+        self._machine = machine
+        self._names = _begun(links, machine, address, spacing)
+
+    def look(self) -> Mapping[Link, Measured]:
+        """Ask senders and receivers."""
+        return _told(self._names, *_looked(self._names, self._machine))
 
 
 def measured(returned: Message, arrived: Message) -> Measured:
@@ -69,6 +95,25 @@ def measured(returned: Message, arrived: Message) -> Measured:
         round_trip_ms=returned["round_trip_ms"],
         lasted_s=arrived["lasted_s"],
     )
+
+
+def _begun(
+    links: Iterable[Link],
+    machine: Callable[[str], Machine],
+    address: Callable[[str], str],
+    spacing: Message,
+) -> Mapping[str, Link]:
+    names = {uuid.uuid4().hex: link for link in links}
+    for name, (sender, receiver) in names.items():
+        to = (address(receiver), machine(receiver).probe_port)
+        machine(sender).start_series(name, to, spacing)
+    return names
+
+
+def _told(
+    names: Mapping[str, Link], returned: Mapping[str, Message], arrived: Mapping[str, Message]
+) -> Mapping[Link, Measured]:
+    return {link: measured(returned[name], arrived[name]) for name, link in names.items()}
 
 
 def _looked(

@@ -1,4 +1,4 @@
-"""Makes what one machine sends to some others late, lost, doubled, disordered or slow.
+"""Makes what one machine sends to some others late, lost, doubled, disordered, slow or stalled.
 
 A program of its own, run by its path with the standard library only, as the agent is, and for the
 same reasons. Routes to the destinations lead into a TUN device that it holds; what it reads there
@@ -8,7 +8,7 @@ socket, SO_BINDTODEVICE). Other links never pass through it.
 
 The kernel takes a TUN device away, and all routes through it, with the process that holds it: even
 if this one is killed, packets flow as before and nothing is left to be undone. It ends when its
-standard input does.
+standard input does; then whatever it still holds goes on first, in order.
 
 netem (man 8 tc-netem) does the same in kernels that have it; many have not, and this needs nothing
 but `/dev/net/tun`. Packets come out of a TUN device with their checksums and cut to its MTU.
@@ -16,6 +16,7 @@ but `/dev/net/tun`. Packets come out of a TUN device with their checksums and cu
 
 import contextlib
 import fcntl
+import hashlib
 import heapq
 import json
 import os
@@ -41,8 +42,13 @@ HELD_NS = 100_000_000
 BURST_BYTES = 3000
 """What may pass at once before a rate shows: two full packets."""
 PACKETS_AT_ONCE = 64
-QUEUED_PACKETS = 20_000
-"""What comes while so many wait is dropped: 30 MB, at the usual MTU."""
+EMPTY_NS = 1_000_000_000
+STALLED_PACKETS = 20_000
+"""What comes to a link while so many wait for the end of its stall is dropped, and counted: 30 MB,
+at the usual MTU. Of a connection that stalls no more wait than its window lets out, and one more at
+each of its ever rarer retries."""
+DROPPED = "dropped "
+"""How the last line begins that a shaper says; the number of those follows."""
 IPV4 = 4
 DEFAULT_MTU = 1500
 TRIAL = "--try"
@@ -61,16 +67,26 @@ class Line:
     Args:
         quality: The fields of `cluster.protocol.Quality`.
         name: Of the link: two links with one seed draw differently.
+        began_ns: When it begins to stall, if it does.
+
+    Attributes:
+        dropped: How many packets found no room in a stall.
     """
 
-    def __init__(self, quality: dict[str, float], name: str) -> None:
+    def __init__(self, quality: dict[str, float], name: str, began_ns: int = 0) -> None:
         self._delay_ns = int(quality["delay_ms"] * NS_PER_MS)
         self._jitter_ns = int(quality["jitter_ms"] * NS_PER_MS)
         self._loss, self._duplicate = quality["loss"], quality["duplicate"]
         self._reorder, self._rate_kbit = quality["reorder"], quality["rate_kbit"]
+        self._stall_ns = int(quality["stall_ms"] * NS_PER_MS)
+        self._open_ns = int(quality["open_ms"] * NS_PER_MS)
+        self._stall_share, self._seed = quality["stall_share"], int(quality["seed"])
+        self._began_ns = began_ns
         self._rng = Random(f"{quality['seed']}/{name}")
         self._held: tuple[int, bytes] | None = None
         self._free_ns = 0
+        self._opens_ns = self._waiting = 0
+        self.dropped = 0
 
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
         """Return what goes on because of a packet, and when.
@@ -87,6 +103,11 @@ class Line:
         due_ns = self._turn_ns(len(packet) * copies, now_ns + max(0, late_ns))
         if due_ns is None:
             return []
+        if self._stall_ns and (self._stall_share >= 1 or self._stalls(packet)):
+            opens_ns = self._open_ns_after(due_ns)
+            if opens_ns > due_ns and not self._has_room(opens_ns, copies):
+                return []
+            due_ns = opens_ns
         if held_back and self._held is None:
             self._held = (due_ns + HELD_NS, packet)
             return [(due_ns, packet)] * (copies - 1)
@@ -97,6 +118,36 @@ class Line:
         if self._held is None or self._held[0] > now_ns:
             return []
         return self._released(now_ns)
+
+    def _stalls(self, packet: bytes) -> bool:
+        """Tell whether a packet's connection is one that stalls; it is the other way, too."""
+        ports = (packet[0] & 0xF) * 4
+        ends = (
+            packet[12:16] + packet[ports : ports + 2],
+            packet[16:20] + packet[ports + 2 : ports + 4],
+        )
+        key = b"%d/%d/%b" % (self._seed, packet[9], b"".join(sorted(ends)))
+        drawn = int.from_bytes(hashlib.blake2b(key, digest_size=4).digest(), "big")
+        return drawn < self._stall_share * (1 << 32)
+
+    def stall_no_more(self) -> None:
+        """Let pass at once whatever comes from now on."""
+        self._stall_ns = 0
+
+    def _open_ns_after(self, due_ns: int) -> int:
+        """Return when a link that stalls by turns lets pass what is due: all in the same moment."""
+        into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
+        return due_ns + max(0, self._stall_ns - into_ns)
+
+    def _has_room(self, opens_ns: int, packets: int) -> bool:
+        """Tell whether more can wait for the end of a stall, and count them, or what is dropped."""
+        if opens_ns != self._opens_ns:
+            self._opens_ns, self._waiting = opens_ns, 0
+        if self._waiting + packets > STALLED_PACKETS:
+            self.dropped += packets
+            return False
+        self._waiting += packets
+        return True
 
     def _released(self, at_ns: int) -> list[Departure]:
         held, self._held = self._held, None
@@ -143,7 +194,7 @@ class Shaper:
         self._count = 0
 
     def serve(self) -> None:
-        """Pass packets on until standard input ends; then send what is still waiting."""
+        """Pass packets on until standard input ends."""
         while True:
             readable, _, _ = select.select([self._tun, INPUT], [], [], self._patience_s())
             if INPUT in readable and not os.read(INPUT, PACKETS_AT_ONCE):
@@ -154,17 +205,40 @@ class Shaper:
             for way in self._ways.values():
                 self._wait(way.line.overdue(now_ns))
             self._pass_on(now_ns)
+
+    def empty(self) -> None:
+        """Send all that still waits, here and then in the TUN device; nothing stalls any more.
+
+        Whoever sends faster than that for long does not hold it up: what comes then is lost.
+        """
+        for way in self._ways.values():
+            way.line.stall_no_more()
+        self._pass_on(sys.maxsize)
+        until_ns = time.monotonic_ns() + EMPTY_NS  # noqa: TID251 - standard library only
+        while self._take() and time.monotonic_ns() < until_ns:  # noqa: TID251 - as above
+            self._pass_on(sys.maxsize)
+        for way in self._ways.values():
+            self._wait(way.line.overdue(sys.maxsize))
         self._pass_on(sys.maxsize)
 
-    def _take(self) -> None:
+    @property
+    def dropped(self) -> int:
+        """How many packets found no room in stalls."""
+        return sum(way.line.dropped for way in self._ways.values())
+
+    def _take(self) -> int:
+        """Take some packets from the TUN device; return how many."""
+        taken = 0
         with contextlib.suppress(BlockingIOError):
             for _ in range(PACKETS_AT_ONCE):
                 packet = os.read(self._tun, 1 << 16)
+                taken += 1
                 way = self._ways.get(packet[16:20]) if packet[0] >> 4 == IPV4 else None
-                if way is not None and len(self._queue) < QUEUED_PACKETS:
+                if way is not None:
                     # When it was read, for it may have come since the round began: never early.
                     read_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
                     self._wait(way.line.send(packet, read_ns))
+        return taken
 
     def _wait(self, departures: list[Departure]) -> None:
         for due_ns, packet in departures:
@@ -194,9 +268,11 @@ def main(order: dict[str, Any]) -> None:
             each destination by its name.
     """
     routes = {name: _route_to(address) for name, address in order["links"].items()}
+    now_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
     ways = {
         socket.inet_aton(address): Way(
-            Line(order["quality"], f"{order['source']}/{name}"), _raw_socket(routes[name]["dev"])
+            Line(order["quality"], f"{order['source']}/{name}", now_ns),
+            _raw_socket(routes[name]["dev"]),
         )
         for name, address in order["links"].items()
     }
@@ -204,7 +280,28 @@ def main(order: dict[str, Any]) -> None:
     for route in routes.values():
         _ip("route", "add", f"{route['dst']}/32", "dev", order["device"], "src", route["prefsrc"])
     os.write(1, b"ready\n")
-    Shaper(tun, ways).serve()
+    shaper = Shaper(tun, ways)
+    shaper.serve()
+    give_back(shaper, [route["dst"] for route in routes.values()], order["device"])
+    os.write(1, f"{DROPPED}{shaper.dropped}\n".encode())
+
+
+def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
+    """Send all that waits, and then have packets take the old routes again, one after the other.
+
+    What a link held goes on before its old route is back. What comes in the milliseconds of a
+    route's removal goes on right behind it, so that a packet of the old route may overtake it.
+
+    Args:
+        shaper: Of all of them.
+        addresses: To which routes lead into the device.
+        device: Its name.
+    """
+    shaper.empty()
+    for address in addresses:
+        with contextlib.suppress(OSError):  # A route that is gone leads nowhere.
+            _ip("route", "delete", f"{address}/32", "dev", device)
+        shaper.empty()
 
 
 def _tun(name: str, *, mtu: int) -> int:

@@ -16,6 +16,7 @@ from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership, RowMaker
 from cluster.kafka.watching import Write
 from cluster.kafka.wire import WireError
+from cluster.protocol import TopicsByHand
 from results.record.clock import RunClock
 from results.record.declared import Sight
 from results.record.topics import CreatedTopic
@@ -34,9 +35,10 @@ class BrokerRounds:
         cluster: It is of.
         topics: What about.
         clock: The run's.
+        beside: Knows the topics beside these of which metadata are asked for; None: there are none.
 
     Attributes:
-        believed: What its metadata said last.
+        believed: What its metadata said last, of the former topics.
         claimed: What it said last as a leader; of epoch -1 up to Kafka 2.1.
         answered_ns: When it answered last.
     """
@@ -44,7 +46,13 @@ class BrokerRounds:
     tables: Sequence[str] = ("leadership", "replica_states", "quorum_states")
 
     def __init__(
-        self, node: str, cluster: Observed, *, topics: Sequence[CreatedTopic], clock: RunClock
+        self,
+        node: str,
+        cluster: Observed,
+        *,
+        topics: Sequence[CreatedTopic],
+        clock: RunClock,
+        beside: TopicsByHand | None = None,
     ) -> None:
         self.believed: Mapping[Place, Leadership] = {}
         self.claimed: Mapping[Place, Leadership] = {}
@@ -55,6 +63,7 @@ class BrokerRounds:
         self._maker = RowMaker(node, {topic.topic: topic.topic_id for topic in topics})
         self._questioner = Questioner(node, cluster.incarnation, clock=clock)
         # Made once: they are asked several times a second, and are the same each time.
+        self._beside, self._also = beside, frozenset[str]()
         self._about_metadata = questions.metadata([topic.topic for topic in topics])
         self._about_leaders = questions.leader_ends(places)
         self._about_ends = questions.replica_ends(places)
@@ -87,15 +96,25 @@ class BrokerRounds:
         self._quorum.close()
 
     def _ask_metadata(self, snapshot: str | None, write: Write) -> None:
+        self._follow_watched()
         answer, at = self._questioner.ask(
             self._broker, self._about_metadata, MetadataResponse, snapshot=snapshot
         )
         said = list(rows.beliefs(answer, self._maker.topic_ids))
-        self.believed = {each.place: each for each in said}
+        own = self._maker.topic_ids
+        self.believed = {each.place: each for each in said if each.place[0] in own}
         self.answered_ns = at.observed_ns
         if Sight.LEADER_EPOCHS not in self._sees:
             return
         write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
+
+    def _follow_watched(self) -> None:
+        """Ask about what is watched by now."""
+        watched = frozenset(self._beside.watched if self._beside else ())
+        if watched != self._also:
+            self._also = watched
+            names = [*self._maker.topic_ids, *sorted(watched)]
+            self._about_metadata = questions.metadata(names)
 
     def _ask_leader(self, snapshot: str | None, write: Write) -> None:
         answer, at = self._questioner.ask(

@@ -11,6 +11,7 @@ from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.broker_clock import clock_error_s
 from cluster.kafka.brokers import BrokerProcesses
+from cluster.kafka.by_hand import TopicsByHand
 from cluster.kafka.collect import collect
 from cluster.kafka.configuration import session_timeout_s
 from cluster.kafka.failures import sentence
@@ -72,6 +73,7 @@ class KafkaCluster:
         zookeeper: `host:port`, None without it.
         endpoints: Where brokers and controllers of their own listen.
         logs: Knows its nodes' files.
+        by_hand: Takes requests for single topics.
     """
 
     logs = KafkaLogs()
@@ -87,14 +89,12 @@ class KafkaCluster:
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
         played_by = self._layout.played_by if programs.one_process else None
         self._processes = BrokerProcesses(
-            hosts,
-            self._layout.command,
-            played_by=played_by,
-            in_order=Sight.ENDS in programs.sees,
+            hosts, self._layout.command, played_by=played_by, in_order=Sight.ENDS in programs.sees
         )
         brokers = {node: self.endpoints[node] for node in self.nodes}
         controllers = {node: self.endpoints[node] for node in self.controllers}
         self._quorum = Lines(controllers, self.answers)
+        self.by_hand = TopicsByHand(brokers, self.answers)
         self._admin: Admin | ZooKeeperAdmin
         if self.zookeeper is None:
             self._admin = Admin(brokers, self.answers, controllers=self.controllers, sees=self.sees)
@@ -201,7 +201,7 @@ class KafkaCluster:
 
     def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
         """Return who will ask each broker about topics; see `Observer`."""
-        return Observer(self, topics, clock=clock, live=live)
+        return Observer(self, topics, clock=clock, live=live, beside=self.by_hand)
 
     def collect(self, folder: Path) -> None:
         """Tidy a node's folder when all has stopped; see `collect`."""
@@ -209,8 +209,8 @@ class KafkaCluster:
 
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
-        self._admin.close()
-        self._quorum.close()
+        for connections in (self._admin, self._quorum, self.by_hand):
+            connections.close()
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""

@@ -14,6 +14,7 @@ from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
 from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
 from cluster.protocol import (
+    CanLimitResources,
     CanShiftClock,
     Command,
     Disk,
@@ -26,12 +27,15 @@ from cluster.protocol import (
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import all_of
-from results.record.terms import Mode
+from results.record.terms import NO_HANDLE, Mode
 
 TAIL_BYTES = 32_768
+WIDE_BYTES = 262_144
+"""The reason may stand far before the end, because a line for each partition follows it."""
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
+    r"|ZooKeeperClientTimeoutException"
 )
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -70,6 +74,8 @@ class Layout:
             node: self._endpoint(node, place) for node, place in places.items()
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
+        self._starts: dict[str, Mapping[str, int]] = {}
+        """By node, and by log: how large it was when the server was started last."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process plays a node; one process that plays all is the first's."""
@@ -111,14 +117,20 @@ class Layout:
         self._programs.format([self._seat(node) for node in nodes])
 
     def command(self, node: str) -> Command:
-        """Return how a node's server is started, or ZooKeeper on its machine."""
+        """Return how a node's server is started, or ZooKeeper on its machine.
+
+        Lines that its logs have now are an earlier life's, and not among its last words.
+        """
+        disk, logs = self._logs(node)
+        self._starts[node] = {log: _size(disk, log) for log in logs}
         if node == ZOOKEEPER_MACHINE:
             return self._zookeeper_command(self._java(node))
         seat = self._seat(node)
         log = seat.folder / "logs" / "stdout.log"
         env = {**self._programs.environment(seat), **self._clock_of(node)}
         argv = self._programs.argv(seat, partial(self._java, node))
-        return Command(argv=argv, log=log, cwd=seat.folder, env=env)
+        limited = self._plan.limits_resources and isinstance(self._hosts, CanLimitResources)
+        return Command(argv=argv, log=log, cwd=seat.folder, env=env, limited=limited)
 
     def _java(self, node: str) -> Path | None:
         return self._hosts.java(node) if isinstance(self._hosts, HasSoftware) else None
@@ -139,20 +151,26 @@ class Layout:
         """Return a node's files."""
         return self._hosts.disk(node)
 
-    def last_words(self, node: str) -> str:
-        """Return the end of what a server wrote: its log, then its standard output."""
-        if node == ZOOKEEPER_MACHINE:
-            disk: Disk = LocalDisk(self._zookeeper_folder)
-            own = "zookeeper.log"
-        else:
-            disk, own = self._hosts.disk(self.played_by(node)), "server.log"
-        return "\n".join(_tail(disk, f"logs/{name}") for name in (own, "stdout.log"))
+    def last_words(self, node: str, size: int = TAIL_BYTES) -> str:
+        """Return the end of what a server wrote since its start: its log, then its output."""
+        disk, logs = self._logs(node)
+        starts = self._starts.get(self.played_by(node), {})
+        return "\n".join(_tail(disk, log, size, since=starts.get(log, 0)) for log in logs)
 
     def complaints(self, node: str) -> list[str]:
         """Return the last lines of a server that tell of an error, and its very last one."""
         lines = [line.strip() for line in self.last_words(node).splitlines() if line.strip()]
         bad = [line for line in lines if _COMPLAINT.search(line)][-MAX_COMPLAINTS:]
-        return [*bad, *(line for line in lines[-1:] if line not in bad)]
+        said = [*bad, *(line for line in lines[-1:] if line not in bad)]
+        wide = self.last_words(node, WIDE_BYTES).splitlines()
+        want = [line.strip() for line in wide if NO_HANDLE in line][-1:]
+        return [*(line for line in want if line not in said), *said]
+
+    def _logs(self, node: str) -> tuple[Disk, tuple[str, str]]:
+        """Return where a server, or ZooKeeper, writes its log and its standard output."""
+        if node == ZOOKEEPER_MACHINE:
+            return LocalDisk(self._zookeeper_folder), ("logs/zookeeper.log", "logs/stdout.log")
+        return self._hosts.disk(self.played_by(node)), ("logs/server.log", "logs/stdout.log")
 
     def _endpoint(self, node: str, place: Endpoint) -> Endpoint:
         if is_controller(node):
@@ -207,9 +225,18 @@ def _refuse_comma(folder: Path) -> None:
         )
 
 
-def _tail(disk: Disk, path: str) -> str:
+def _size(disk: Disk, path: str) -> int:
     try:
-        start = max(0, disk.size(path) - TAIL_BYTES)
+        return disk.size(path)
+    except OSError:
+        return 0
+
+
+def _tail(disk: Disk, path: str, size: int, *, since: int) -> str:
+    """Return the end of a file, of what was written behind an offset; all if it was cut since."""
+    try:
+        end = disk.size(path)
+        start = max(since if since <= end else 0, end - size)
         return disk.read(path, at=start).decode("utf-8", errors="replace")
     except OSError:
         return ""

@@ -18,7 +18,7 @@ from cluster.kafka.rows import Leadership
 from cluster.kafka.watching import Watch, Wish
 from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
 from cluster.nodes import ZOOKEEPER_MACHINE, node_id
-from cluster.protocol import PartitionSummary, Summary
+from cluster.protocol import PartitionSummary, Summary, TopicsByHand
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.runtime import new_lock
 from results.record.topics import CreatedTopic
@@ -34,16 +34,24 @@ class Observer:
         topics: What about.
         clock: The run's.
         live: The run's `record/live`; it is there.
+        beside: Knows the topics beside these whose leaders and ISRs are asked for.
     """
 
     def __init__(
-        self, cluster: Observed, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path
+        self,
+        cluster: Observed,
+        topics: Sequence[CreatedTopic],
+        *,
+        clock: RunClock,
+        live: Path,
+        beside: TopicsByHand | None = None,
     ) -> None:
         self._cluster = cluster
         self._live = live
         self._names = {node_id(node): node for node in cluster.nodes}
         self._brokers = {
-            node: BrokerRounds(node, cluster, topics=topics, clock=clock) for node in cluster.nodes
+            node: BrokerRounds(node, cluster, topics=topics, clock=clock, beside=beside)
+            for node in cluster.nodes
         }
         self._zookeeper = (
             ZooKeeperRounds(cluster.zookeeper, topics=topics, clock=clock)

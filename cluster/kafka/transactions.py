@@ -4,14 +4,11 @@ A client library never sends a request behind the end of its transaction, but th
 deliver one there: a Produce request that was held up. Here a story decides when it arrives.
 """
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from kio.records.schema import NewRecordBatch, Record
-from kio.records.writers import write_new_batch
 from kio.schema.add_partitions_to_txn.v3.request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -23,42 +20,20 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
-from kio.schema.produce.v9.request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from kio.schema.produce.v9.response import ProduceResponse
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i32Timedelta, i64
+from kio.schema.types import TopicName, TransactionalId
+from kio.static.primitive import i32, i32Timedelta
 from kio.static.protocol import RequestPayload
 
 from cluster.kafka import questions
 from cluster.kafka.lines import Lines
+from cluster.kafka.producing import ANSWER_LIMIT_S, NO_PRODUCER, RefusedError, produce
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import A
-from cluster.protocol import ClusterError, CoordinatorKind
-from results.record.clock import unix_s, wait_until
+from cluster.protocol import CoordinatorKind
+from results.record.clock import wait_until
 
-ANSWER_LIMIT_S = 10.0
-"""Of one request: a broker answers acks=all once all replicas have it."""
 READY_LIMIT_S = 40.0
 """Until there is a coordinator: the first one has its topic made."""
-_ALL_REPLICAS = i16(-1)
-_TRANSACTIONAL = i16(0x10)
-"""The bit of a batch's attributes."""
-
-
-class RefusedError(ClusterError):
-    """A broker refused a request of a transaction.
-
-    Attributes:
-        error: Kafka's constant: `INVALID_TXN_STATE`.
-    """
-
-    def __init__(self, what: str, error: ErrorCode) -> None:
-        self.error = error.name.upper()
-        super().__init__(f"{what} was refused: {self.error}")
 
 
 class TransactionByHand:
@@ -78,7 +53,7 @@ class TransactionByHand:
         self._lines, self._node, self._place = lines, node, place
         self._id = TransactionalId(transactional_id)
         self._timeout_s = timeout_s
-        self._producer = (ProducerId(-1), i16(-1))
+        self._producer = NO_PRODUCER
 
     def begin(self) -> None:
         """Get a producer id, and add the partition to the transaction.
@@ -108,20 +83,15 @@ class TransactionByHand:
             WireError: No answer came.
             RefusedError: The broker refuses it.
         """
-        topic, partition = self._place
-        data = PartitionProduceData(
-            index=i32(partition), records=Records(self._batch(payload, sequence))
-        )
-        request = ProduceRequest(
+        return produce(
+            self._lines,
+            self._node,
+            self._place,
+            payload,
             transactional_id=self._id,
-            acks=_ALL_REPLICAS,
-            timeout=i32Timedelta.parse(timedelta(seconds=ANSWER_LIMIT_S)),
-            topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
+            producer=self._producer,
+            sequence=sequence,
         )
-        (said,) = self._ask(request, ProduceResponse).responses[0].partition_responses
-        if said.error_code is not ErrorCode.none:
-            raise RefusedError("Produce", said.error_code)
-        return int(said.base_offset)
 
     def end(self, *, committed: bool) -> None:
         """Ask the coordinator to commit or to abort; it answers before the marker is written.
@@ -153,23 +123,6 @@ class TransactionByHand:
         answer = self._ask(request, AddPartitionsToTxnResponse)
         (said,) = answer.results_by_topic_v3_and_below[0].results_by_partition
         return _Said(error_code=said.partition_error_code)
-
-    def _batch(self, payload: bytes, sequence: int) -> bytes:
-        producer_id, epoch = self._producer
-        now = TZAwareMicros.parse(datetime.fromtimestamp(unix_s(), tz=UTC))
-        record = Record(
-            attributes=i8(0), timestamp=now, offset=i64(0), key=None, value=payload, headers=()
-        )
-        batch = NewRecordBatch(
-            producer_id=i64(producer_id),
-            producer_epoch=epoch,
-            base_sequence=i32(sequence),
-            records=(record,),
-            attributes=_TRANSACTIONAL,
-        )
-        buffer = io.BytesIO()
-        write_new_batch(buffer, batch)
-        return buffer.getvalue()
 
     def _ask(self, question: RequestPayload, answer: type[A]) -> A:
         return self._lines.ask(self._node, question, answer, timeout_s=ANSWER_LIMIT_S)

@@ -3,8 +3,8 @@
 Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
 them with `isinstance`, and a host need not lie.
 
-One module a theme: `machines`, `links` between them, `brokers`, the files of their `logs`; `errors`
-for what fails. Others import from here.
+One module a theme: `machines`, the `resources` that they give, `links` between them, `brokers`, the
+files of their `logs`; `errors` for what fails. Others import from here.
 """
 
 from cluster.protocol.brokers import (
@@ -19,6 +19,7 @@ from cluster.protocol.brokers import (
     Cluster,
     ClusterView,
     CoordinatorKind,
+    CountsStarts,
     Ended,
     Endpoint,
     HasControllers,
@@ -28,7 +29,9 @@ from cluster.protocol.brokers import (
     ReadsAllAtStart,
     SharesProcesses,
     Summary,
+    TellsLastWords,
 )
+from cluster.protocol.by_hand import HasTopicsByHand, ToldTopic, TopicsByHand
 from cluster.protocol.errors import (
     ClusterError,
     FullDiskError,
@@ -37,11 +40,19 @@ from cluster.protocol.errors import (
 )
 from cluster.protocol.links import (
     CLIENTS,
+    MOST_FLOWS,
     CanPartition,
     CanShape,
+    Connection,
+    Ends,
+    HasConnections,
     Link,
     Measured,
+    Opening,
     Quality,
+    ShapeEnd,
+    Socket,
+    Volley,
 )
 from cluster.protocol.logs import Batch, HasLogs, Logs, Vote
 from cluster.protocol.machines import (
@@ -64,10 +75,12 @@ from cluster.protocol.machines import (
     ProcessId,
     TellsRoom,
 )
+from cluster.protocol.resources import CanLimitResources, Handles, Memory, Processor
 
 __all__ = [
     "CLIENTS",
     "DISK_REQUESTS",
+    "MOST_FLOWS",
     "OF_SYSTEMS",
     "Ability",
     "Batch",
@@ -77,6 +90,7 @@ __all__ = [
     "CanFindCoordinators",
     "CanKill",
     "CanLimitDisk",
+    "CanLimitResources",
     "CanLosePower",
     "CanMakeTopics",
     "CanMoveLeaders",
@@ -91,31 +105,46 @@ __all__ = [
     "ClusterError",
     "ClusterView",
     "Command",
+    "Connection",
     "CoordinatorKind",
+    "CountsStarts",
     "Disk",
     "DiskAnswers",
     "Ended",
     "Endpoint",
+    "Ends",
     "FullDiskError",
+    "Handles",
+    "HasConnections",
     "HasControllers",
     "HasFiles",
     "HasKeeper",
     "HasLogs",
     "HasSoftware",
+    "HasTopicsByHand",
     "Hosts",
     "Link",
     "Logs",
     "Measured",
+    "Memory",
+    "Opening",
     "PartitionState",
     "PartitionSummary",
     "PowerCut",
     "ProcessId",
+    "Processor",
     "Quality",
     "ReadsAllAtStart",
+    "ShapeEnd",
     "SharesProcesses",
+    "Socket",
     "Summary",
+    "TellsLastWords",
     "TellsRoom",
+    "ToldTopic",
+    "TopicsByHand",
     "UserError",
+    "Volley",
     "Vote",
     "unwritable",
 ]

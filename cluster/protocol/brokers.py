@@ -253,6 +253,22 @@ class ReadsAllAtStart(Protocol):
 
 
 @runtime_checkable
+class TellsLastWords(Protocol):
+    """Clusters that keep what their servers wrote."""
+
+    def complaints(self, node: str) -> list[str]:
+        """Return the last lines of a server that tell of an error, and its very last one."""
+
+
+@runtime_checkable
+class CountsStarts(Protocol):
+    """Clusters that tell one life of a broker from the next."""
+
+    def incarnation(self, node: str) -> int:
+        """Return how often the node's broker was started: 1 for the first."""
+
+
+@runtime_checkable
 class CanPause(Protocol):
     """Clusters whose broker processes can be stopped and continued."""
 

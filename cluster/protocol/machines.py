@@ -33,6 +33,8 @@ class Command:
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the harness's own environment."""
+    limited: bool = False
+    """Whether its processors and memory may be limited later (`CanLimitResources`)."""
 
 
 @runtime_checkable
@@ -127,7 +129,11 @@ class Ability(StrEnum):
     CUT_CLIENTS = "cut-clients"
     """Drop what travels between `CLIENTS` and a node."""
     SHAPE = "shape"
-    """Delay, lose, double and reorder what travels over a link (`CanShape`)."""
+    """Delay, lose, double, reorder and stall what travels over a link (`CanShape`)."""
+    SHAPE_CLIENTS = "shape-clients"
+    """Do the same to what travels between `CLIENTS` and a node, both ways."""
+    CONNECTIONS = "connections"
+    """Tell the connections over a link, reset some of them, block some (`HasConnections`)."""
     DISK = "disk"
     """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
     CLOCK = "clock"
@@ -136,6 +142,8 @@ class Ability(StrEnum):
     """Have a node's disk take long (`CanSlowDisk`)."""
     FAULTY_DISK = "faulty-disk"
     """Have a node's disk refuse, tear and forget what it is told to do (`CanFaultDisk`)."""
+    RESOURCES = "resources"
+    """Give a server less of processors, memory and file handles (`CanLimitResources`)."""
     KILL = "kill"
     """Kill a broker, and start it again (`CanKill`)."""
     STOP = "stop"

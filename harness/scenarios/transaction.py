@@ -1,7 +1,8 @@
 """A story's transaction; a second message of it may be held up on its way."""
 
 from cluster.kafka.lines import Lines
-from cluster.kafka.transactions import RefusedError, TransactionByHand
+from cluster.kafka.producing import RefusedError
+from cluster.kafka.transactions import TransactionByHand
 from harness.scenarios.actions import BeginTransaction
 from harness.scenarios.props import Props
 from workloads.scripted_transaction import TransactionRecord

@@ -4,7 +4,7 @@ In the classic protocol a member deals the partitions; in the other one the brok
 the second for production since 4.0, librdkafka since 2.12.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from results.record.plan_parts import Budgets
@@ -15,6 +15,8 @@ PROTOCOL, ASSIGNOR = "group.protocol", "group.remote.assignor"
 """The client's settings that say which, and how brokers deal."""
 FIRST_WITH_CONSUMER = (4, 0)
 FIRST_CLIENT_WITH_CONSUMER = (2, 12)
+FIRST_FENCING = (2, 5)
+"""From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
 _FEATURE = "group.version"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _SESSION_S = 45
@@ -67,6 +69,26 @@ class Asked(Protocol):
     @property
     def budgets(self) -> Budgets:
         """Limits of recovery."""
+
+    @property
+    def workload(self) -> str:
+        """What clients do."""
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The topics that members of groups read."""
+
+
+def pipeline_refusal(plan: Asked) -> str | None:
+    """Return why there can be no pipeline, None if there can, or none is asked for."""
+    if plan.workload == "pipeline" and not plan.inputs:
+        return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
+    if plan.workload == "pipeline" and plan.is_kafka and plan.version_numbers < FIRST_FENCING:
+        return (
+            "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
+            " replaced could still commit positions (KIP-447)"
+        )
+    return None
 
 
 def protocol_refusal(plan: Asked) -> str | None:

@@ -12,7 +12,7 @@ import tomli_w
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.cleaning import keys_refusal
-from results.record.group_ways import GroupProtocol, protocol_refusal
+from results.record.group_ways import GroupProtocol, pipeline_refusal, protocol_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
 from results.record.plan_contents import Contents, in_flight_refusal
 from results.record.plan_parts import (
@@ -42,7 +42,8 @@ from results.record.tuning import MARKERS_S, PATIENCE, abort_interval_s, number_
 NEMESIS_KINDS = (
     "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
     "wipe", "bit-flip", "disk", "clock", "leadership", "topics", "outage", "keeper",
-    "keeper-links", "double", "slow-disks", "disk-errors", "lost-flushes")  # fmt: skip
+    "keeper-links", "double", "stall", "stall-clients", "aftermath", "remade", "connections",
+    "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes")  # fmt: skip
 """The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
 ALL = "all"
 
@@ -53,9 +54,6 @@ class PlanError(ValueError):
 
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
-FIRST_FENCING = (2, 5)
-"""From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
-
 
 REFERENCE = "reference"
 SIMULATED = "simulated"
@@ -253,15 +251,8 @@ class Plan(Part):
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
                 f" members of groups, and nobody would send: {needed} are needed at least"
             )
-        if self.workload == "pipeline" and not self.inputs:
-            return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
-        if self.workload == "pipeline" and self.is_kafka and self.version_numbers < FIRST_FENCING:
-            return (
-                "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
-                " replaced could still commit positions (KIP-447)"
-            )
-        of_groups = self.is_grouped and protocol_refusal(self)
-        if refusal := keys_refusal(self) or shares_refusal(self) or of_groups:
+        of_groups = pipeline_refusal(self) or (self.is_grouped and protocol_refusal(self))
+        if refusal := of_groups or keys_refusal(self) or shares_refusal(self):
             return refusal
         scripted, simulated = self.scenario is not None, self.is_simulated
         if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
@@ -342,9 +333,18 @@ class Plan(Part):
     @property
     def shifts_clocks(self) -> bool:
         """Whether a fault may shift the clock of a broker, which has to be started so."""
+        return self._may_have("clock", "clock-")
+
+    @property
+    def limits_resources(self) -> bool:
+        """Whether a fault may limit what a broker gets, which has to be started so."""
+        return self._may_have("resources", "few-", "little-")
+
+    def _may_have(self, family: str, *kinds: str) -> bool:
+        """Tell whether a family's faults may come; those written by hand begin with its words."""
         if self.faults is not None:
-            return any(fault.kind.startswith("clock-") for fault in self.faults)
-        return not {"clock", ALL}.isdisjoint(self.nemesis)
+            return any(fault.kind.startswith(kinds) for fault in self.faults)
+        return not {family, ALL}.isdisjoint(self.nemesis)
 
     @property
     def idempotent(self) -> bool:

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+NO_HANDLE = "Too many open files"
+"""EMFILE in the words of the C library, of Java and of Python (man 3 strerror)."""
 UNMEASURED = "no effect could be measured in time"
 """Of a fault that began: why nothing of it was confirmed, though its effect was looked for."""
 
@@ -108,6 +110,8 @@ KNOWN_MODES = tuple(each for each in Mode if each is not Mode.HIDDEN)
 """What a system's name may end with."""
 QUORUM_TOPIC = "__cluster_metadata"
 """The topic of the controllers' log; it has one partition, and is none of a plan's."""
+REMADE_PREFIX = "__logquake-remade-"
+"""What the names of topics begin with that faults make again, and that are judged."""
 
 
 class Source(StrEnum):

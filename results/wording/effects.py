@@ -72,9 +72,15 @@ def _objects(effect: Json, name: str) -> list[Json]:
 
 def _cut(effect: Json) -> str:
     cut = [link for link in _objects(effect, "links") if link.get("cut")]
-    silent = sum(bool(link.get("before")) and not link.get("during") for link in cut)
+    silent = sum(_fell_silent(link) for link in cut)
     named = parted((str(link.get("sender")), str(link.get("receiver"))) for link in cut)
     return f"probes stopped arriving on {silent} of {len(cut)} cut links ({named})"
+
+
+def _fell_silent(link: Json) -> bool:
+    """Tell whether a cut is known to have made a link silent, which another fault may stall."""
+    known = link.get("dropped") if link.get("stalled_by_others") else link.get("before")
+    return bool(known) and not link.get("during")
 
 
 def _joined(effect: Json) -> str:
@@ -104,6 +110,8 @@ def _flapped(effect: Json) -> str:
 
 def _quality(effect: Json) -> str:
     links, quality = _objects(effect, "links"), json_object(effect["quality"])
+    if quality.get("stall_ms"):
+        return _stalled(links, quality)
     before = [json_object(link["before"]) for link in links]
     during = [json_object(link["during"]) for link in links]
     parts = [
@@ -112,6 +120,22 @@ def _quality(effect: Json) -> str:
         if quality.get(key)
     ]
     return f"datagrams on {many(len(links), 'link')}: {'; '.join(parts)}"
+
+
+def _stalled(links: list[Json], quality: Json) -> str:
+    """Say what became of datagrams that were sent into a stall, over the link where least came."""
+    soon = [json_object(link["midway"])["arrived"] for link in links]
+    after = _number(min(link["midway_s"] for link in links))
+    came = min(json_object(link["during"])["arrived"] for link in links)
+    sent = max(json_object(link["during"])["sent"] for link in links)
+    over = _number(max(link["over_s"] for link in links))
+    if quality.get("stall_share", 1) < 1:
+        held = sorted({link["flows_held"] for link in links})
+        flows = f"{held[0]} to {held[-1]}" if len(held) > 1 else f"{held[0]}"
+        what = f"{flows} of {links[0]['flows']} flows stalled for {after} s or longer"
+    else:
+        what = f"{max(soon)} of {sent} had arrived after {after} s"
+    return f"datagrams on {many(len(links), 'link')}: {what}; after {over} s {came} had arrived"
 
 
 def _share(count: str) -> Callable[[Json], float | None]:
@@ -138,6 +162,14 @@ def _clear(effect: Json) -> str:
     links = _objects(effect, "links")
     measured = [link for link in links if link.get("after")]
     sentence = f"datagrams pass as before on {len(measured)} of {many(len(links), 'link')}"
+    held = [json_object(link["let_go"]) for link in links if link.get("let_go")]
+    if held:
+        came, sent = sum(each["arrived"] for each in held), sum(each["sent"] for each in held)
+        sentence = f"{sentence}; of {sent} sent right before the heal {came} arrived"
+    if dropped := effect.get("dropped"):
+        sentence = f"{sentence}; {many(dropped, 'packet')} found no room while links stalled"
+    if killed := ", ".join(effect.get("killed") or ()):
+        sentence = f"{sentence}; what made them bad at {killed} had to be killed"
     died = ", ".join(effect.get("ended_before") or ())
     return f"{sentence}; what made them bad at {died} had died before" if died else sentence
 

@@ -11,8 +11,8 @@ from results.wording.plural import many
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
 """Kinds that cut their links by turns, or make them bad; all others let no packet through."""
-_MAKES_LINKS_BAD = "network"
-"""The family of the latter; old records name none."""
+_MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
+"""The families of the latter; old records name none."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
 """Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
 
@@ -91,7 +91,7 @@ def _line(row: Json) -> FaultLine:
 
 def _parted(row: Json, spec: Json) -> str:
     links = spec.get("links")
-    cuts = row["kind"] not in _NO_CUTS and spec.get("family") != _MAKES_LINKS_BAD
+    cuts = row["kind"] not in _NO_CUTS and spec.get("family") not in _MAKES_LINKS_BAD
     if not cuts or not isinstance(links, list):
         return ""
     pairs = [each for each in links if isinstance(each, list) and len(each) == 2]  # noqa: PLR2004 - a link

@@ -24,7 +24,9 @@ _MODULES = (
     "outages",
     "payloads",
     "quorum",
+    "remade",
     "replicas",
+    "resources",
     "transactions",
 )
 

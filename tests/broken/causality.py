@@ -154,7 +154,7 @@ class Facts:
         spans: list[tuple[str, int, int]] = []
         for fault in self.record.rows("faults"):
             heal = json.loads(fault["heal_effect"] or "{}")
-            if heal.get("kind") != "back":
+            if "was_gone" not in heal:
                 continue
             begun_ns = int(fault["healed_ns"]) - int(heal["took_s"] * NS_PER_S)
             back += [(node, begun_ns) for node in heal["was_gone"]]

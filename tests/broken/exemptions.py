@@ -14,6 +14,9 @@ _HOLE = "the anomaly is that a leader leaves an offset empty, and puts a later m
 _OTHER_LEADER = "the anomaly is that a broker names a leader whom the controllers did not elect"
 _OTHER_POSITION = "the anomaly is that a coordinator stores another position than a member commits"
 _TO_COME = "the anomaly is that a broker puts an epoch on a record that nobody has been given yet"
+_UNSEEN = "the gap is that no broker was asked about the topic, and so nobody names its leaders"
+_ITS_WORD = "the check goes by what the last leader says of its ISR; all else stays as it was"
+_GOES_ON = "only the end of the process counts; the record goes on as if another one had begun"
 _OBSERVED = frozenset({
     "leadership", "replica_records", "replica_states", "truncations", "quorum_states",
     causality.MILESTONES,
@@ -26,6 +29,16 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("a_follower_answers_as_leader_as_well", "answers_unlike_the_controllers"): _OTHER_LEADER,
     ("a_follower_answers_as_leader_as_well", "logged_leaders"): _OTHER_LEADER,
     ("a_follower_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
+    ("a_broker_gives_up_its_start_while_another_gets_little_of_a_core", "answers_of_the_dead"): (
+        _GOES_ON
+    ),
+    (
+        "a_follower_outside_of_the_isr_lacks_an_acknowledged_one",
+        "answers_unlike_the_controllers",
+    ): (_ITS_WORD),
+    ("a_follower_outside_of_the_isr_lacks_an_acknowledged_one", "recoveries_unlike_answers"): (
+        _ITS_WORD
+    ),
     ("a_leader_of_before_whose_disk_was_spared_stops_without_its_end", "logs_that_shrink"): _LOST,
     ("a_leader_writes_a_record_in_an_epoch_to_come", "epochs_before_elections"): _TO_COME,
     ("a_leader_writes_a_record_in_an_epoch_to_come", "epochs_of_records"): _TO_COME,
@@ -35,8 +48,12 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("a_position_is_stored_one_too_high", "answers_to_groups"): _OTHER_POSITION,
     ("a_replica_whose_disk_was_spared_loses_the_end_of_its_log", "logs_that_shrink"): _LOST,
     ("a_writers_later_message_is_written_before_its_earlier_one", "ends_before_sends"): _HOLE,
+    ("another_broker_ends_while_one_has_no_handles", "answers_of_the_dead"): _GOES_ON,
+    ("another_broker_ends_while_one_has_no_handles", "roles_of_the_dead"): _GOES_ON,
     ("every_replica_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
     ("every_replica_lacks_its_beginning_and_calls_it_whole", "ends_of_logs"): _FORGOTTEN,
+    ("no_broker_reports_the_new_topic", "epochs_without_a_leader"): _UNSEEN,
+    ("one_replica_starts_without_its_end_after_an_outage", "logs_that_shrink"): _LOST,
     ("readers_are_given_a_record_with_another_epoch", "epochs_before_elections"): _TO_COME,
     ("the_elected_drops_the_end_that_it_acknowledged", "logs_that_shrink"): _LOST,
     ("the_elected_gives_readers_records_of_an_epoch_to_come", "epochs_before_elections"): _TO_COME,

@@ -18,9 +18,20 @@ BY_ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
 WATCHED = Milestone(name="noted", at_ns=90 * S, detail={"lives": "4"})
 
 
-def ended(code: str, *, said: str = "", node: str = "n2") -> Milestone:
-    detail = {"node": node, "incarnation": "1", "code": code, "said": said}
-    return Milestone(name=ENDED, at_ns=60 * S, detail=detail)
+GIVING_UP = (
+    "ERROR Shutting down because we were unable to register with the controller quorum.",
+    "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
+    "ERROR Received a fatal error while waiting for the controller to acknowledge that",
+    "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
+    "ERROR Fatal error during KafkaServer startup. Prepare to shutdown",
+)
+
+
+def ended(
+    code: str, *, said: str = "", node: str = "n2", life: int = 1, at_s: int = 60
+) -> Milestone:
+    detail = {"node": node, "incarnation": f"{life}", "code": code, "said": said}
+    return Milestone(name=ENDED, at_ns=at_s * S, detail=detail)
 
 
 def said_of(checker: Checker, *stones: Milestone, fault: str = "", at_s: int = 50) -> list[str]:
@@ -192,16 +203,22 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
 
 
 def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
-    def told(code: str, *, other: Row, own: Row) -> list[str]:
+    def told(
+        code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
+    ) -> list[str]:
         rows: list[Row] = [
             {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
             {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
         ]
         rows = [{**rows[0], **own}, {**rows[1], **other}]
-        about = facts(milestones=(WATCHED, ended(code)))
+        stones = (WATCHED, ended(code, said=said))
+        about = facts(milestones=stones, plan={"system": system})
         return sentences(BY_ITSELF, group(about, faults=rows))
 
     assert told("1", other={}, own={}) == []
+    for words in GIVING_UP:
+        assert told("1", other={}, own={}, said=f"ERROR before\n{words}\nINFO last") == []
+    assert told("1", other={}, own={}, said="ERROR Error while reading checkpoint file")
     assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
     assert told("-6", other={}, own={}), "a crash is no way to give up"
     assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
@@ -218,6 +235,122 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+    spec = '{"family": "stall", "links": [["n1", "n3"], ["n3", "n2"]]}'
+    stall = {"kind": "by its family", "spec": spec, "confirmed_ns": 31 * S}
+    assert told("1", other=stall, own={}) == [], "each answer takes a stall"
+    assert told("1", other=stall, own={}, said=GIVING_UP[0]) == []
+    assert told("1", other=stall, own={}, said="java.lang.IllegalStateException: late request")
+    assert told("1", other={**stall, "confirmed_ns": None}, own={}), "none was ever seen"
+    assert told("1", other={**stall, "confirmed_ns": 61 * S}, own={}), "it was seen too late"
+    elsewhere = spec.replace("n2", "n1")
+    assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
+    assert told("1", other={**stall, "spec": '{"family": "stall"}'}, own={})
+    for apart, keeper in (("kafka:4.3.1:controllers", "n101"), ("kafka:3.9.1:zookeeper", "zk")):
+        assert told("1", other=stall, own={}, system=apart), "links to brokers only"
+        to_keeper = {**stall, "spec": spec.replace("n3", keeper)}
+        assert told("1", other=to_keeper, own={}, system=apart) == []
+    assert told("1", other={**stall, "spec": spec.replace("stall", "stall-clients")}, own={})
+    for short_of in ("handles", "processor", "memory"):
+        wanting = {"kind": "by what it did", "effect": f'{{"kind": "{short_of}"}}'}
+        assert told("1", other=wanting, own={}) == []
+        assert told("1", other=wanting, own=wanting), "they end nobody that starts again"
+
+
+EMFILE = "java.nio.file.FileSystemException: data/x.tmp: Too many open files"
+CRASHED = "ERROR Halting: java.lang.NullPointerException"
+HALTED = "ERROR Shutdown broker because all log dirs in data have failed"
+
+
+def starved(of: str, *, heal: str | None = None, **other: object) -> Row:
+    """Return a fault of the resources of n2, from 50 to 58 s, by what it measured."""
+    return {
+        "kind": "by what it did", "targets": ["n2"], "requested_ns": 50 * S,
+        "confirmed_ns": 51 * S, "healed_ns": 58 * S,
+        "effect": f'{{"kind": "{of}", "incarnations": {{"n2": 1, "n1": 1}}}}',
+        "heal_effect": heal or '{"kind": "freed"}', **other,
+    }  # fmt: skip
+
+
+def left_of(checker: Checker, fault: Row, *ends: Milestone) -> int:
+    return len(sentences(checker, group(facts(milestones=(WATCHED, *ends)), faults=[fault])))
+
+
+def test_who_had_no_file_handle_left_may_halt() -> None:
+    halted = ended("1", said=f"{EMFILE}\n{HALTED}")
+    assert left_of(BY_ITSELF, starved("handles"), halted) == 0
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=None), halted) == 0
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S), halted) == 0
+    untold, lasting = (
+        ended("1"),
+        starved("handles", heal='{"not_healed": "so far"}', healed_ns=None),
+    )
+    assert left_of(BY_ITSELF, lasting, untold) == 0, "its words are not known yet"
+    assert left_of(BY_ITSELF, lasting, ended("1", said=HALTED)), "they are known"
+    assert left_of(BY_ITSELF, starved("handles"), untold), "and would be by now"
+    assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S - 1), halted), "long over"
+    assert left_of(BY_ITSELF, starved("handles", confirmed_ns=None), halted), "it was not felt"
+    assert left_of(BY_ITSELF, starved("handles", requested_ns=61 * S), halted), "it came later"
+    assert left_of(BY_ITSELF, starved("handles", targets=["n1"]), halted), "of another node"
+    assert left_of(BY_ITSELF, starved("processor"), halted), "that takes no handle"
+    assert left_of(BY_ITSELF, starved("memory"), halted)
+    assert left_of(BY_ITSELF, starved("handles"), ended("1", said=HALTED)), "for another reason"
+    assert left_of(BY_ITSELF, starved("handles"), ended("-6", said=EMFILE)), "a crash"
+    assert left_of(OUTSIDE, starved("handles"), ended("-9", said=EMFILE)), "nor a kill"
+    assert left_of(OUTSIDE, starved("handles"), ended("", said=EMFILE)) == 0
+    assert left_of(OUTSIDE, starved("handles"), ended("stopped", said=EMFILE))
+
+
+def test_what_it_said_last_may_be_noted_by_the_heal_that_started_it_again() -> None:
+    def heal(said: str) -> Row:
+        return starved("handles", heal=f'{{"kind": "freed", "said": {said}}}')
+
+    assert left_of(BY_ITSELF, heal(f'{{"n2": ["{EMFILE}", "last"]}}'), ended("1")) == 0
+    for other in (f'{{"n1": ["{EMFILE}"]}}', '{"n2": ["ERROR no room"]}', "{}", '{"n2": 7}', "[1]"):
+        assert left_of(BY_ITSELF, heal(other), ended("1")), other
+
+
+@pytest.mark.parametrize("code", ["-9", "137"])
+def test_who_the_kernel_killed_for_memory_was_hit_by_nobody_else(code: str) -> None:
+    def heal(kills: str) -> Row:
+        return starved("memory", heal=f'{{"kind": "freed", "kills": {kills}}}')
+
+    assert left_of(OUTSIDE, heal('{"n2": 1}'), ended(code)) == 0
+    assert left_of(OUTSIDE, starved("memory", healed_ns=None), ended(code)) == 0, "not counted yet"
+    for other in ('{"n2": 0}', '{"n1": 1}', "{}", "7", '{"n2": "many"}'):
+        assert left_of(OUTSIDE, heal(other), ended(code)), other
+    of_another = {**heal('{"n2": 1}'), "targets": ["n1"]}
+    assert left_of(OUTSIDE, of_another, ended(code)), "of another node"
+    assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "confirmed_ns": None}, ended(code))
+    assert left_of(OUTSIDE, {**heal('{"n2": 1}'), "healed_ns": 29 * S}, ended(code)), "long over"
+    of_processor = starved("processor", heal='{"kind": "freed", "kills": {"n2": 1}}')
+    assert left_of(OUTSIDE, of_processor, ended(code)), "that kills nobody"
+
+
+def test_only_the_life_that_was_hit_is_excused_and_not_the_one_before_or_after() -> None:
+    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 2}}')
+    assert left_of(OUTSIDE, fault, ended("-9"), ended("-9", life=2, at_s=61)) == 1
+    assert left_of(OUTSIDE, fault, ended("-9", life=0, at_s=52), ended("-9")) == 1
+    assert left_of(OUTSIDE, fault, ended("-9", node="n1"), ended("-9")) == 1
+    assert left_of(OUTSIDE, fault, ended("-15")) == 1, "the kernel sends no SIGTERM"
+    for effect in ('{"kind": "memory"}', '{"kind": "memory", "incarnations": [1]}'):
+        assert left_of(OUTSIDE, {**fault, "effect": effect}, ended("-9")), "it is not known which"
+
+
+def test_the_next_life_has_all_handles_and_crashes_for_reasons_of_its_own() -> None:
+    """Its record is that of a first end with EMFILE, a heal at 58 s, and another end at 70 s."""
+    halted = ended("1", at_s=52)
+    fault = starved("handles", heal=f'{{"kind": "freed", "said": {{"n2": ["{EMFILE}"]}}}}')
+    for said in (CRASHED, EMFILE, ""):
+        next_life = ended("1", said=said, life=2, at_s=70)
+        assert left_of(BY_ITSELF, fault, halted, next_life) == 1, said
+    assert left_of(BY_ITSELF, fault, halted) == 0
+    assert left_of(BY_ITSELF, fault, ended("1", said=CRASHED)) == 1, "its own words come first"
+
+
+def test_no_want_of_memory_explains_an_exit() -> None:
+    fault = starved("memory", heal='{"kind": "freed", "kills": {"n2": 1}}')
+    assert left_of(BY_ITSELF, fault, ended("3", said="java.lang.OutOfMemoryError: Java heap space"))
+    assert left_of(OUTSIDE, fault, ended("")), "nobody saw how"
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -103,6 +103,11 @@ def fault(
     )  # fmt: skip
 
 
+def stall(at_ns: int, family: str = "stall") -> Disturbance:
+    """Return a fault that is known by its family."""
+    return replace(fault("by-its-family", at_ns), family=family)
+
+
 def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from_outside() -> None:
     led = [leads(1, 4), elected(2, 5, 9, unclean=True), leads(2, 5, at=8 * S)]
     faults = (fault("pause", 2 * S), fault("kill", 3 * S), fault("delay", 4 * S),
@@ -133,6 +138,19 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     ("hit", "words"),
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
+        (stall(S - 9), "acknowledged it (acks=1) while connections of its own stalled, and"),
+        (
+            stall(S - 9, "connections"),
+            "(acks=1) while connections of its own were reset or blocked, and",
+        ),
+        (
+            stall(S + HALF, "connections"),
+            "(acks=1), had connections reset or blocked in a fault asked for before the send, and",
+        ),
+        (
+            stall(S + HALF),
+            "(acks=1), had connections stall in a fault asked for before the send, and",
+        ),
         (
             fault("isolate", S + HALF),
             "(acks=1), was cut off by a fault asked for before the send, and",

@@ -4,8 +4,12 @@ import pyarrow as pa
 import pytest
 
 from checkers.changes import (
+    HANDLES,
+    MEMORY,
     NEVER_NS,
+    PROCESSOR,
     SETTLED_NS,
+    deeds,
     disturbances,
     disturbed,
     elected,
@@ -169,9 +173,41 @@ def test_where_ends_or_lives_are_not_shown_nobody_knows_of_restarts() -> None:
 
 
 def test_a_kind_that_is_named_for_what_it_does_to_servers_does_that() -> None:
-    named = {name: name.partition("-")[0] for name in KINDS}
-    ending = {name: did for name, did in named.items() if did in {"kill", "stop", "pause"}}
+    named = [
+        (name, did)
+        for name, kind in KINDS.items()
+        for did in name.split("-")
+        if not kind.family.startswith("keeper")
+    ]
+    ending = [(name, did) for name, did in named if did in {"kill", "stop", "pause"}]
     assert len(ending) > 3
-    for name, did in ending.items():
+    for name, did in ending:
         assert Ability(did) in KINDS[name].needs, name
         assert KINDS[name].aspect is Aspect.PROCESS, name
+    wanting = {name for name, did in named if did in {HANDLES, PROCESSOR, MEMORY}}
+    assert wanting == {name for name, kind in KINDS.items() if kind.family == "resources"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "effect", "family", "did"),
+    [
+        ("any", "memory", "", "memory"),
+        ("any-memory", "memory", "", "memory"),
+        ("any-memory", "", "", "memory"),
+        ("any-handles", "", "", "handles"),
+        ("any-processor", "back", "", "processor"),
+        ("any-processor", "kill", "", "kill"),
+        ("pause-any", "", "", "pause"),
+        ("any", "", "", "any"),
+        ("any-kill", "kill", "keeper", "any-kill"),
+        ("any-memory", "", "keeper", "any-memory"),
+    ],
+)
+def test_what_a_fault_did_is_what_was_measured_or_else_what_its_name_says(
+    kind: str, effect: str, family: str, did: str
+) -> None:
+    row: Row = {
+        "kind": kind, "targets": ["n2"], "requested_ns": 1,
+        "effect": f'{{"kind": "{effect}"}}', "spec": f'{{"family": "{family}"}}',
+    }  # fmt: skip
+    assert deeds(group(facts(), faults=[row]).table("faults")) == [did]

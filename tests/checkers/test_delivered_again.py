@@ -118,6 +118,9 @@ def test_a_confirmation_after_which_nothing_was_acquired_is_not_counted() -> Non
         ("slow-disk", "n2", (2, 18), False),
         ("disk-full", "n2", (2, 18), False),
         ("read-only", "n2", (2, 18), False),
+        ("handles", "n2", (2, 18), False),
+        ("processor", "n2", (2, 18), False),
+        ("memory", "n2", (2, 18), False),
         # It lay behind the time by which a broker has its role, or before its answer.
         ("pause", "n2", (4, 18), True),
         ("pause", "n2", (0, 0), True),

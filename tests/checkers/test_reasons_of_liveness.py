@@ -395,6 +395,14 @@ def test_the_last_fault_of_the_broker_is_named() -> None:
     assert ended(ITSELF, "1", "", hit, later).endswith(
         "; pause of n1 was in force, which a broker is to survive"
     )
+    for kind, what in (
+        ("processor", "a broker is to survive"),
+        ("memory", "does not explain that"),
+    ):
+        wanting = replace(later, kind=kind)
+        assert ended(OUTSIDE, "-9", "", wanting).endswith(
+            f"; {kind} of n1 was in force, which {what}"
+        )
     for other in (
         replace(hit, nodes=frozenset({"n2"})),
         replace(hit, confirmed_ns=-1),

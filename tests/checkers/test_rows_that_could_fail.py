@@ -44,6 +44,7 @@ from checkers import (
     phantom,
     poll_order,
     precommitted_read,
+    remade,
     send_order,
     slow_election,
     torn_transaction,
@@ -56,6 +57,7 @@ from checkers import (
 )
 from checkers.contract import allowed
 from checkers.dependencies import DEPENDENCIES, PARTICIPANTS, WR, WW
+from checkers.facts import RemadeTopic
 from checkers.group import Group
 from checkers.jepsen import aborted_read as jepsens_aborted_read
 from checkers.jepsen import lost_write as jepsens_lost_write
@@ -155,6 +157,16 @@ ENDS = [
 
 MARK = {**ENDS[0], "incarnation": 1, "high_watermark": 3, "high_watermark_source": "fetch"}
 
+REMADE_ONE = facts(remade=(
+    RemadeTopic(topic="log-0", topic_id="id-0", replicas={0: ("n1", "n2")}, acked=((0, 0, A),),
+                made_ns=1, healed_ns=2),
+))  # fmt: skip
+REMADE = facts(remade=(replace(REMADE_ONE.remade[0], acked=()),))
+LED_IN_METADATA = [leads(1, 0, source="metadata")]
+BOTH = {"leadership": [{**isr(1, 2), "asked_ns": 9 * S, "observed_ns": 9 * S}],
+        "replica_records": log("n1", (0, A)) + log("n2", (0, A)),
+        "replica_states": [state("n1", 1), state("n2", 1)]}  # fmt: skip
+
 Case = tuple[Checker, Group, str, Group, int]
 """A check, rows without anything to compare, why, rows with something, and how much that is."""
 ALWAYS = {"not-enough-traffic": 2, "host-not-restored": 1}
@@ -171,6 +183,9 @@ CASES: list[Case] = [
     (unseen.INCOMPLETE_CHECKER, group(), "", group(final_reads=[final_read(1)]), 1),
     (lost_write.CHECKER, group(sends=[ONE, TWO], polls=[read(A, 0)], final_reads=[final_read(1)]),
      "", group(sends=[ONE, TWO], polls=[read(A, 0), read(C, 2)], final_reads=[final_read(3)]), 2),
+    (remade.CHECKER, group(REMADE, leadership=LED_IN_METADATA, replica_states=[state("n1", 0)]),
+     "", group(REMADE_ONE, leadership=LED_IN_METADATA, replica_states=[state("n1", 0)]), 1),
+    (remade.COPIES_CHECKER, group(REMADE, **BOTH), "", group(REMADE_ONE, **BOTH), 1),
     (unseen.UNSEEN_CHECKER,
      group(TXN, sends=[{**TXN_SEND, "offset": 5}], final_reads=[final_read(3)]), "",
      group(TXN, sends=[{**TXN_SEND, "offset": 2}], final_reads=[final_read(3)]), 1),
@@ -275,6 +290,8 @@ CASES: list[Case] = [
      group(CALM, sends=[ONE]), 1),
     (slow_election.CHECKER, group(CALM), "", group(CALM, leadership=[leads(1, 0, at=2 * S)]), 1),
     (isr_not_restored.CHECKER, group(CALM, leadership=[isr(1)]), "",
+     group(CALM, leadership=[isr(1, 2, 3)]), 1),
+    (isr_not_restored.REMADE_CHECKER, group(CALM, leadership=[isr(1)]), "",
      group(CALM, leadership=[isr(1, 2, 3)]), 1),
     (hanging_transaction.CHECKER, group(TXN, leadership=LED, replica_states=[LOOK]),
      "no transaction wrote anything",

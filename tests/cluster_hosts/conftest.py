@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,6 +30,9 @@ from tests.docker_lab import container_of_process, daemon, pid_outside
 from tests.images.java_image import java_image
 from tests.machine import INSIDE, needs
 from tests.ssh_lab import Lab, LabMachine
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 NODES = ("n1", "n2", "n3")
 
@@ -247,9 +251,15 @@ ROOMS = [
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "room" in metafunc.fixturenames:
-        metafunc.parametrize("room", ROOMS)
+        late = getattr(metafunc.module, "IN_THE_NIGHT", ())
+        metafunc.parametrize("room", [_at_night(each) if each.id in late else each
+                                      for each in ROOMS])  # fmt: skip
     if "namespace_room" in metafunc.fixturenames:
         metafunc.parametrize("namespace_room", NAMESPACE_ROOMS)
+
+
+def _at_night(room: "ParameterSet") -> "ParameterSet":
+    return pytest.param(*room.values, id=room.id, marks=[*room.marks, pytest.mark.night])
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

@@ -27,11 +27,13 @@ from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wai
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.store import Store
-from tests.cluster_hosts.small_harness import DEEDS, GO, HOLD, NODES
+from tests.cluster_hosts.small_harness import DEEDS, GO, HOLD, NODES, ONLY
 
 PLACES = ("tmp", "home", "cwd")
 REPOSITORY = Path(__file__).parents[2]
 START_LIMIT_S = 120.0
+UNTIL_FIRST_HEAL = 2 + len(NODES) + 1
+"""Hosts go up, each node has its broker, a fault begins; before its heal the harness waits."""
 MOST_DEEDS = 24
 """A life of hosts and a half: one has some 15 deeds."""
 WITHIN_S = 0.15
@@ -63,7 +65,13 @@ class Crash:
 
 
 def crash(
-    plan: Plan, folder: Path, rng: Random, *, part: str | None = None, lease_s: float = 0
+    plan: Plan,
+    folder: Path,
+    rng: Random,
+    *,
+    part: str | None = None,
+    lease_s: float = 0,
+    fault: str = "",
 ) -> Crash:
     """Start a harness, kill it, heal, and look.
 
@@ -73,14 +81,18 @@ def crash(
         rng: Chooses who is hit, and when.
         part: Who is hit, if that is not chosen.
         lease_s: Of ssh hosts that are to undo all by themselves before the heal; 0: they are not.
+        fault: The only fault that it injects: the blow falls while that is in force. Empty: chance
+            decides.
     """
     part = part or rng.choice(PARTS)
     before, network = _links(), local_traces(folder / "no-run")
     moment = Moment(deeds=rng.randint(1, MOST_DEEDS), then=rng.random())
-    with Running(plan, folder, rng.randrange(1 << 20), moment) as running:
+    moment = Moment(deeds=UNTIL_FIRST_HEAL, then=0) if fault else moment
+    with Running(plan, folder, rng.randrange(1 << 20), moment, fault=fault) as running:
         begun = running.wait_for(moment.deeds)
         namespaces = running.namespaces()
-        running.go()
+        if not fault:
+            running.go()
         pause_until(stopwatch_s() + moment.then * (UP_S if begun == "up" else WITHIN_S))
         deed = running.deeds()[-1]
         running.kill(part)
@@ -129,7 +141,9 @@ class Moment:
 class Running:
     """A victim that runs; whatever happens to the test, nothing of it runs afterwards."""
 
-    def __init__(self, plan: Plan, folder: Path, seed: int, moment: Moment) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, seed: int, moment: Moment, *, fault: str = ""
+    ) -> None:
         environment = places(folder)
         (folder / "plan.toml").write_text(dump_plan(plan), encoding="utf-8")
         store = folder / "runs"
@@ -137,7 +151,12 @@ class Running:
         with (folder / "said").open("wb") as said:
             self._session = subprocess.Popen(
                 [*line, str(folder / "plan.toml"), str(store), str(seed)],
-                env={**os.environ, **environment, HOLD: str(moment.deeds)},
+                env={
+                    **os.environ,
+                    **environment,
+                    HOLD: str(moment.deeds),
+                    **({ONLY: fault} if fault else {}),
+                },
                 cwd=folder / "cwd",
                 stdout=said,
                 stderr=said,

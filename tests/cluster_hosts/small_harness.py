@@ -25,20 +25,33 @@ from cluster.protocol import (
     Ability,
     CanFaultDisk,
     CanLimitDisk,
+    CanLimitResources,
     CanPartition,
     CanShape,
     CanShiftClock,
     CanSlowDisk,
     Command,
+    Connection,
+    HasConnections,
     HasFiles,
     Hosts,
+    Link,
     ProcessId,
     Quality,
 )
 from harness.interrupt import die_with_parent
+from nemesis.families import breaks_disks
 from nemesis.ledger import Ledger
-from nemesis.registry import breaks_disks
-from nemesis.undo import Join, MendDisk, QuickenDisk, Restart, Resume, Undo
+from nemesis.undo import (
+    FreeResources,
+    Join,
+    MendDisk,
+    QuickenDisk,
+    Restart,
+    Resume,
+    Unblock,
+    Undo,
+)
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
@@ -49,8 +62,11 @@ DEEDS = "deeds"
 """In the run's folder: a line for each thing that was begun."""
 HOLD = "LOGQUAKE_TEST_HOLD"
 """Environment variable: before which deed, counted from 1, it waits for the file `GO`."""
+ONLY = "LOGQUAKE_TEST_ONLY"
+"""Environment variable: the name of the only fault that it injects."""
 GO = "go"
 GO_LIMIT_S = 60.0
+BLOCKED = [Connection(client="n1", client_port=40_000, server="n2", server_port=9092)]
 BROKER = ("sh", "-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000")
 """Stands for a broker: with a child, and one that went its own way."""
 
@@ -119,7 +135,11 @@ class SmallHarness:
         self._tell("up")
         hosts.up()
         brokers = {node: self._start(hosts, node) for node in NODES}
-        faults = list(self._faults_of(hosts, brokers))
+        faults = [
+            each
+            for each in self._faults_of(hosts, brokers)
+            if each.name == os.environ.get(ONLY, each.name)
+        ]
         for deed in self._rng.sample(faults, min(len(faults), 5)):
             self._faults += 1
             self._ledger.write(self._faults, deed.undo)
@@ -140,8 +160,10 @@ class SmallHarness:
         env: Mapping[str, str] = {}
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
             env = hosts.clock_environment(node)
+        limited = isinstance(hosts, CanLimitResources) and Ability.RESOURCES in self._can
+        log = folder / "logs" / "broker"
         return hosts.spawn(
-            node, Command(argv=BROKER, log=folder / "logs" / "broker", cwd=folder, env=env)
+            node, Command(argv=BROKER, log=log, cwd=folder, env=env, limited=limited)
         )
 
     def _faults_of(self, hosts: Hosts, brokers: dict[str, ProcessId]) -> Iterator[Deed]:
@@ -175,6 +197,19 @@ class SmallHarness:
                 lambda: hosts.shape("s", links, slow),
                 lambda: hosts.unshape("s"),
             )
+            yield Deed(
+                "stall",
+                (),
+                lambda: self._stall(hosts, links),
+                lambda: hosts.unshape("h"),
+            )
+        if isinstance(hosts, HasConnections) and Ability.CONNECTIONS in self._can:
+            yield Deed(
+                "block",
+                (Unblock(block_id="b"),),
+                lambda: hosts.block("b", BLOCKED),
+                lambda: hosts.unblock("b"),
+            )
         if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
         if isinstance(hosts, CanFaultDisk) and isinstance(hosts, CanSlowDisk):
@@ -190,6 +225,33 @@ class SmallHarness:
                 lambda: hosts.set_clock(node, offset_s=100, rate=2),
                 lambda: hosts.reset_clock(node),
             )
+        if isinstance(hosts, CanLimitResources) and Ability.RESOURCES in self._can:
+            yield from self._limits(hosts, node)
+
+    def _limits(self, hosts: CanLimitResources, node: str) -> Iterator[Deed]:
+        undo = (FreeResources(node=node),)
+        yield Deed(
+            "processor",
+            undo,
+            lambda: hosts.limit_processor(node, 0.05),
+            lambda: hosts.limit_processor(node, None),
+        )
+        yield Deed(
+            "memory",
+            undo,
+            lambda: hosts.limit_memory(node, 1 << 26),
+            lambda: hosts.limit_memory(node, None),
+        )
+
+    def _stall(self, hosts: CanShape, links: list[Link]) -> None:
+        """Have links stall, and hold something."""
+        hosts.shape("h", links, Quality(stall_ms=600_000, open_ms=1))
+        held = hosts.volley(links, count=20)
+        wait_until(
+            lambda: all(each.sent == 20 for each in held.look().values()),
+            timeout_s=GO_LIMIT_S,
+            what="something to be held",
+        )
 
     def _tell(self, deed: str) -> None:
         with (self._paths.root / DEEDS).open("a") as file:

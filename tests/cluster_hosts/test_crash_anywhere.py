@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 
+from cluster.hosts.abilities import abilities_of
+from cluster.protocol import Ability
 from results.record.plan import Plan
 from tests.cluster_hosts.crashes import crash
-from tests.machine import needs
+from tests.machine import needs, tun_opens
 from tests.ssh_lab import Lab
 
 pytestmark = pytest.mark.everything
@@ -30,6 +32,25 @@ def test_of_namespaces_nothing_is_left(number: int, tmp_path: Path) -> None:
     rng = Random(f"{SEED}/namespace/{number}")
     plan = Plan(hosts="namespace", disk_mb=64 if number % 2 else None)
     killed = crash(plan, tmp_path, rng)
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
+def test_of_links_that_stall_nothing_is_left(tmp_path: Path) -> None:
+    if abilities_of("namespace")[Ability.SHAPE]:
+        assert not tun_opens()
+        return
+    rng = Random(f"{SEED}/stall")
+    killed = crash(Plan(hosts="namespace"), tmp_path, rng, part="session", fault="stall")
+    assert killed.deed == "heal stall", killed
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
+def test_of_blocked_connections_nothing_is_left(tmp_path: Path) -> None:
+    rng = Random(f"{SEED}/block")
+    killed = crash(Plan(hosts="namespace"), tmp_path, rng, part="session", fault="block")
+    assert killed.deed == "heal block", killed
     assert killed.left == (), killed
 
 
@@ -67,9 +88,10 @@ def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> 
 
 
 @pytest.mark.ssh
-@pytest.mark.parametrize("part", ["session", "warden"])
-def test_of_ssh_hosts_nothing_is_left(part: str, lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "fault"), [("session", ""), ("session", "block"), ("warden", "")])
+def test_of_ssh_hosts_nothing_is_left(part: str, fault: str, lab: Lab, tmp_path: Path) -> None:
     plan = Plan(hosts=f"ssh:{lab.hosts_file()}")
-    killed = crash(plan, tmp_path, Random(f"{SEED}/ssh/{part}"), part=part)
+    rng = Random(f"{SEED}/ssh/{part}/1" if fault else f"{SEED}/ssh/{part}")
+    killed = crash(plan, tmp_path, rng, part=part, fault=fault)
     assert killed.left == (), killed
     assert "deleted the nft table" in str(killed.healed.done), "the lease would last longer"

@@ -8,7 +8,7 @@ import pytest
 from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.namespace import NamespaceHosts
-from cluster.protocol import CLIENTS, ClusterError
+from cluster.protocol import CLIENTS, ClusterError, Connection
 
 NODES = ("n1", "n2", "n3")
 
@@ -55,3 +55,23 @@ def test_who_did_not_answer_is_joined_at_the_next_attempt_and_the_others_at_the_
     machines.joined.clear()
     hosts.join("cut")
     assert machines.joined == []
+
+
+@pytest.mark.parametrize("make", [containers, namespaces])
+def test_a_block_is_undone_wherever_nodes_answer_and_later_on_the_others(
+    make: Callable[[Path], LinkedHosts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = make(tmp_path)
+    machines = Machines(hosts, monkeypatch)
+    for client in ("n1", "n2"):
+        to_n3 = Connection(client=client, client_port=40_000, server="n3", server_port=9092)
+        hosts.block("block", [to_n3])
+    machines.silent = {"n1"}
+    with pytest.raises(ClusterError, match="n1 does not answer"):
+        hosts.unblock("block")
+    assert machines.joined == ["n2", "n3"]
+    assert hosts.block_ids() == ["block"]
+    machines.silent = set()
+    hosts.unblock("block")
+    assert "n1" in machines.joined
+    assert hosts.block_ids() == []

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.agent import REMEMBERED_SERIES, command_line
+from cluster.hosts.agent import FLOWS, REMEMBERED_SERIES, command_line
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.line import PipeLine
 from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command
 from results.record.clock import wait_until
+
+NAME = "00" * 16
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def test_what_a_program_writes_need_not_be_text(machine: Machine) -> None:
 
 def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
     here = ("127.0.0.1", machine.probe_port)
-    spacing = {"count": 2, "size": 64, "interval_s": 0.001, "burst": 1}
+    spacing = {"count": 2, "size": 64, "interval_s": 0.001, "burst": 1, "flows": 1}
     for _ in range(REMEMBERED_SERIES - 1):
         machine.start_series(uuid.uuid4().hex, here, spacing)
     names = [uuid.uuid4().hex for _ in range(3)]
@@ -118,9 +120,27 @@ def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
     wait_until(whole, timeout_s=20, what="all of the newest series")
 
 
+def test_a_series_of_long_ago_is_as_if_nothing_was_sent(machine: Machine) -> None:
+    assert machine.returned([NAME])["series"] == {NAME: {"sent": 0, "round_trip_ms": []}}
+    assert machine.returned([])["series"] == {}, "the agent lives on"
+
+
+def test_more_ports_than_it_has_are_refused(machine: Machine) -> None:
+    spacing = {"count": 40, "size": 64, "interval_s": 0.0, "burst": 40, "flows": FLOWS + 1}
+    with pytest.raises(ClusterError, match="it has 20 ports to send from, not 21"):
+        machine.start_series(NAME, ("127.0.0.1", machine.probe_port), spacing)
+    machine.start_series(NAME, ("127.0.0.1", machine.probe_port), {**spacing, "flows": FLOWS})
+    wait_until(
+        lambda: len(machine.returned([NAME])["series"][NAME]["round_trip_ms"]) == 40,
+        timeout_s=20,
+        what="answers to all ports",
+    )
+
+
 def test_a_burst_is_sent_at_once(machine: Machine) -> None:
     here, name = ("127.0.0.1", machine.probe_port), uuid.uuid4().hex
-    machine.start_series(name, here, {"count": 9, "size": 64, "interval_s": 1000, "burst": 8})
+    spacing = {"count": 9, "size": 64, "interval_s": 1000, "burst": 8, "flows": 1}
+    machine.start_series(name, here, spacing)
     wait_until(
         lambda: len(machine.returned([name])["series"][name]["round_trip_ms"]) == 8,
         timeout_s=20,

@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import socket
 import subprocess
 import sys
+import time
 from dataclasses import asdict
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,17 @@ from hypothesis import strategies as st
 
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.series import measured
-from cluster.hosts.shaper import BURST_BYTES, HELD_NS, QUEUE_NS, Line
+from cluster.hosts.shaper import (
+    BURST_BYTES,
+    HELD_NS,
+    PACKETS_AT_ONCE,
+    QUEUE_NS,
+    STALLED_PACKETS,
+    Line,
+    Shaper,
+    Way,
+    give_back,
+)
 from cluster.protocol import Quality
 
 MS = 1_000_000
@@ -83,6 +96,67 @@ def test_a_rate_lets_bytes_pass_as_they_fit_and_drops_what_would_wait_too_long()
     assert len(departures) < 300
     assert max(lateness_ms(departures)) <= QUEUE_NS / MS
     assert lateness_ms(departures)[: BURST_BYTES // 1000] == [0, 0, 0]
+
+
+def test_all_that_comes_into_a_stall_waits_for_its_end_and_keeps_its_order() -> None:
+    stalling = Line(asdict(Quality(stall_ms=600, open_ms=400)), "n1/n2", START_NS)
+    departures = sent(stalling)
+    assert [number for _, number in departures] == list(range(1000))
+    for due_ns, number in departures:
+        into_ms = number * SPACING_NS / MS % 1000
+        assert due_ns / MS == number * SPACING_NS / MS + max(0, 600 - into_ms)
+
+
+def test_of_one_link_only_so_many_wait_for_the_end_of_a_stall_and_the_rest_is_counted() -> None:
+    stalling = Line(asdict(Quality(stall_ms=600, open_ms=400)), "n1/n2", 0)
+    late = [stalling.send(b"late", at) for at in range(STALLED_PACKETS + 5)]
+    assert [bool(each) for each in late[-6:]] == [True, False, False, False, False, False]
+    assert stalling.dropped == 5
+    assert stalling.send(b"open", 700 * MS) == [(700 * MS, b"open")], "none of these waits"
+    assert stalling.send(b"next", 1100 * MS) == [(1600 * MS, b"next")], "another stall has room"
+    assert stalling.dropped == 5
+
+
+def test_what_comes_while_a_shaper_ends_finds_room_and_goes_behind_what_waits() -> None:
+    stalling = Line(asdict(Quality(stall_ms=600, open_ms=400)), "n1/n2", 0)
+    for at in range(STALLED_PACKETS):
+        stalling.send(b"late", at)
+    stalling.stall_no_more()
+    assert stalling.send(b"last", 5) == [(5, b"last")]
+    assert stalling.dropped == 0
+
+
+class Out:
+    """Where packets leave."""
+
+    def __init__(self) -> None:
+        self.packets: list[bytes] = []
+
+    def sendto(self, packet: bytes, _: tuple[str, int]) -> None:
+        self.packets.append(packet)
+
+
+def test_a_shaper_that_ends_lets_all_go_in_order_that_it_holds() -> None:
+    address, count = socket.inet_aton("127.0.0.2"), 3 * PACKETS_AT_ONCE
+    sender, device = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    device.settimeout(0)
+    now_ns = time.monotonic_ns()  # noqa: TID251 - as the shaper does
+    stalling = Line(asdict(Quality(stall_ms=60_000, open_ms=1)), "n1/n2", now_ns)
+    out = Out()
+    shaper = Shaper(device.fileno(), {address: Way(stalling, cast("socket.socket", out))})
+    sent = [b"\x45" + bytes(15) + address + bytes([number]) for number in range(count)]
+    for packet in sent:
+        sender.send(packet)
+    half = count // 2
+    shaper._take()  # Some wait in it already, the others in the device.
+    shaper.empty()
+    assert out.packets == sent
+    for packet in sent[:half]:
+        sender.send(packet)
+    give_back(shaper, ["127.0.0.2", "127.0.0.3"], "lqs-is-gone")  # No route can be deleted.
+    assert out.packets == [*sent, *sent[:half]]
+    sender.close()
+    device.close()
 
 
 def test_a_link_below_its_rate_is_not_slowed() -> None:

@@ -10,7 +10,7 @@ from cluster.hosts.choose import HostKind
 from cluster.protocol import Ability, UserError
 from harness.cli import exit_code
 from harness.offers import WHICH_SSH, Offer, offers, print_offers
-from nemesis.registry import KINDS
+from nemesis.registry import KINDS, unsuited_by
 from nemesis.schedule import deal_schedule
 from results.record.plan import NEMESIS_KINDS, Plan
 
@@ -52,7 +52,8 @@ def test_what_is_offered_is_what_a_run_would_deal() -> None:
     faults = deal_schedule(plan, abilities=able).faults
     dealt = {KINDS[each.kind].family_for(plan.hosts) for each in faults}
     for family in NEMESIS_KINDS:
-        assert bool(processes.refusal(family)) == (family not in dealt), family
+        refused = processes.refusal(family) or unsuited_by(family, plan)
+        assert bool(refused) == (family not in dealt), family
 
 
 def test_machines_that_were_named_are_tried_and_said_to_be_unusable() -> None:

@@ -7,7 +7,8 @@ import pytest
 from cluster.protocol import OF_SYSTEMS, Ability, UserError
 from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
-from nemesis.registry import KINDS, Kind, kinds_of
+from nemesis.kind import Kind
+from nemesis.registry import KINDS, kinds_of
 from nemesis.schedule import deal_schedule
 from results.record.plan import NEMESIS_KINDS, Plan, PlanError, dump_plan, plan_from
 from results.record.plan_parts import PlannedFault
@@ -28,7 +29,7 @@ def _stored(plan: Plan, *, abilities: frozenset[Ability]) -> Plan:
 def test_all_is_stored_as_the_families_that_work_and_deals_the_same_again(
     abilities: frozenset[Ability],
 ) -> None:
-    plan = plan_from({"seed": 5, "nemesis": "all", "time_limit_s": 300})
+    plan = plan_from({"seed": 5, "nemesis": "all", "time_limit_s": 600})
     stored = _stored(plan, abilities=abilities)
     assert stored.nemesis == tuple(
         family

@@ -17,9 +17,8 @@ from typing import Any
 from results.record.clock import stopwatch_s
 
 BUFFER_BYTES = 1 << 20
-INTERVAL_S = 0.003
-heard: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-"""Numbers of datagrams, by sender and series."""
+heard: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+"""When datagrams came, by sender, series and number: machines of one kernel share that clock."""
 
 
 def echo(own: socket.socket) -> None:
@@ -27,7 +26,7 @@ def echo(own: socket.socket) -> None:
     while True:
         data, sender = own.recvfrom(4096)
         series, number = map(int, data[:16].split())
-        heard[sender[0]][series].add(number)
+        heard[sender[0]][series].setdefault(number, stopwatch_s())
         with suppress(PermissionError):  # A cut that drops it where it is sent.
             own.sendto(data, sender)
 
@@ -54,8 +53,11 @@ class Series:
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
         self.addresses: list[str] = order["addresses"]
-        self.own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        self.flows = [
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(order["flows"])
+        ]
+        for flow in self.flows:
+            flow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         self.sent: dict[tuple[str, int], float] = {}
         self.seen: dict[str, list[tuple[int, float]]] = {each: [] for each in self.addresses}
 
@@ -68,11 +70,13 @@ class Series:
             for address in self.addresses:
                 self.sent[address, number] = stopwatch_s()
                 data = f"{self.order['series']:07} {number:08}".encode()
-                self.own.sendto(data.ljust(size, b"."), (address, port))
-            self._hear(start + number * INTERVAL_S)
+                flow = self.flows[number % len(self.flows)]
+                flow.sendto(data.ljust(size, b"."), (address, port))
+            self._hear(start + number * self.order["interval_s"])
         self._hear(stopwatch_s() + self.order["tail_s"])
         told = {each: {**self._told(each), "connects": is_open(calls[each])} for each in self.seen}
-        self.own.close()
+        for flow in self.flows:
+            flow.close()
         return told
 
     def _call(self, address: str, port: int) -> socket.socket:
@@ -87,8 +91,8 @@ class Series:
             if len(self.sent) == everything == sum(map(len, self.seen.values())):
                 left = 0.05  # All are back; copies may follow.
                 until = min(until, stopwatch_s() + left)
-            if select.select([self.own], [], [], left)[0]:
-                data, sender = self.own.recvfrom(4096)
+            for flow in select.select(self.flows, [], [], left)[0]:
+                data, sender = flow.recvfrom(4096)
                 self.seen[sender[0]].append((int(data[8:16]), stopwatch_s()))
 
     def _told(self, address: str) -> dict[str, Any]:
@@ -100,6 +104,9 @@ class Series:
         return {
             "count": self.order["count"],
             "answered": len(order),
+            "flows": len(self.flows),
+            "sent_s": [self.sent[address, number] for number in range(self.order["count"])],
+            "back_s": [first.get(number) for number in range(self.order["count"])],
             "copies": len(answers) - len(order),
             "overtaken": sum(number < max(order[: at + 1]) for at, number in enumerate(order)),
             "trips_ms": sorted((at - self.sent[address, n]) * 1000 for n, at in first.items()),
@@ -124,7 +131,7 @@ def main(port: int, asked_port: int) -> None:
             told = Series(order).ask(asked_port)
         else:
             series = order["series"]
-            told = {sender: len(those[series]) for sender, those in list(heard.items())}
+            told = {sender: [*those[series].items()] for sender, those in list(heard.items())}
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 

@@ -30,7 +30,7 @@ from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
 from nemesis.network import Network
 from nemesis.protocol import Aim, Fault, Patience, Site
-from nemesis.registry import KINDS
+from nemesis.registry import CLIENTS_ASK, KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
 from nemesis.targets import KEEPER, SERVERS
@@ -46,7 +46,7 @@ from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.brokers import brokers_of
 from tests.machine import fuse_works, tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE
 from tests.nemesis.witnesses import (
@@ -59,11 +59,13 @@ from tests.nemesis.witnesses import (
     Sockets,
     folder_on,
     kernel_of,
+    seen_connections,
     seen_disk,
     seen_files,
     seen_pair,
     seen_quorum,
     seen_requests,
+    seen_resources,
     seen_votes,
     seen_zookeeper,
 )
@@ -77,8 +79,12 @@ SHARED = Path("/dev/shm")  # noqa: S108 - looked at
 """Where libfaketime has its clocks; what it leaves of brokers that are killed must be removed."""
 DISK_MB = 64
 MESSAGES = 40
+PREPARED = ("clock", "resources")
+"""Families, called as what hosts must be able to do, that brokers have to be started for."""
 SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S, TIDY_LIMIT_S = 30.0, 90.0, 15.0, 10.0
 LOOK_INTERVAL_S = 0.1
+LATE_LIMIT_S = 80.0
+"""For links that stall: a look may take two stalls, and come to nothing."""
 LATENT, NOTICED = 1, 2
 """Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""
 SEEDS = {"docker": NOTICED, "process": NOTICED}
@@ -118,6 +124,7 @@ class Room:
         self.paths.live.mkdir(parents=True)
         self._outside = (ZOOKEEPER_MACHINE,) if with_zookeeper else ()
         self._machines, self._sent = machines, 0
+        self._asks = threading.Thread()
         self._undo = ExitStack()
         disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
         hosts = make_hosts(
@@ -148,6 +155,13 @@ class Room:
         """Return the story of one fault, or how it is refused where these hosts cannot do it."""
         if not KINDS[kind].needs <= able(self._why_not):
             return self._refused(kind, number)
+        one = WRITES if kind in ON_FUSE else SEEDS.get(self.kind, LATENT)
+        first, *others = SEEDS_OF.get(kind, (one,))
+        story = self._played(kind, number, first)
+        again = [self._played(kind, number, seed) for seed in others]
+        return {**story, "others": again}
+
+    def _played(self, kind: str, number: int, seed: int) -> Seen:
         proof = PROOFS[kind]
         if kind not in OF_LINKS:
             self._script.send(MESSAGES)
@@ -156,9 +170,7 @@ class Room:
         targets, place = aimed = self._aim(kind)
         look = self._witness(proof.witness, aimed)
         before, looks, kernel = self._before(kind, look), list[Seen](), self._kernel()
-        seed = WRITES if kind in ON_FUSE else SEEDS.get(self.kind, LATENT)
-        rng = Random(seed)
-        aim = Aim(fault_id=number, targets=targets, rng=rng, place=place)
+        aim = Aim(fault_id=number, targets=targets, rng=Random(seed), place=place)
         fault = KINDS[kind].make(aim, self.site)
         with looking(look, looks) if proof.from_start else ExitStack():
             fault.inject()
@@ -168,7 +180,7 @@ class Room:
             looks.append(look())
             return proof.shows(before, looks)
 
-        until(shown, SHOWN_LIMIT_S)
+        until(shown, LATE_LIMIT_S if proof.witness == "late traffic" else SHOWN_LIMIT_S)
         healed, after = self._healed(fault), list[Seen]()
 
         def gone() -> bool:
@@ -297,14 +309,15 @@ class Room:
 
     def _aim(self, kind: str) -> Aimed:
         """Return whom a kind hits, and where."""
-        if kind in OF_LINKS:
+        # The second have a replica of what is written meanwhile.
+        if kind in OF_LINKS or {Ability.FAULTY_DISK, Ability.FILES} <= KINDS[kind].needs:
             return (NODE,), None
-        if SERVERS in KINDS[kind].only:
+        if SERVERS in KINDS[kind].only or KINDS[kind].aims == CLIENTS_ASK:
             return NODES, None
+        if "majority" in KINDS[kind].aims:
+            return NODES[:2], None
         if KEEPER in KINDS[kind].only:
             return (ZOOKEEPER_MACHINE,), None
-        if {Ability.FAULTY_DISK, Ability.FILES} <= KINDS[kind].needs:
-            return (NODE,), None  # It has a replica of what is written meanwhile.
         if kind in self._aims:
             return self._aims[kind]()
         return (NODES[list(KINDS).index(kind) % len(NODES)],), None
@@ -342,10 +355,16 @@ class Room:
         witnesses: Mapping[str, Callable[[], Seen]] = {
             "links": lambda: self._sockets.look(count=20, size=100, tail_s=0.4),
             "traffic": lambda: self._sockets.look(count=150, size=1200, tail_s=0.9),
+            # What waits for one stall there, and for another one back, has 16 s to go.
+            "late traffic": lambda: self._sockets.look(
+                count=40, size=100, tail_s=18.0, flows=20, interval_s=0.0
+            ),
             "brokers": lambda: {"brokers": self.places[node].brokers()},
             "files": lambda: self._look_at_files(node),
             "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
+            "all nodes' files": lambda: {each: self._look_at_files(each) for each in NODES},
             "disk": lambda: seen_disk(self.places[node]),
+            "resources": lambda: seen_resources(self.places[node]),
             "requests": lambda: seen_requests(self.places[node], self._below(node)),
             "written files": lambda: seen_pair(self.places[node], self.client, PAIR[0]),
             "quorum": lambda: self._look_at_quorum(node),
@@ -353,6 +372,7 @@ class Room:
             "voters": lambda: {each: seen_votes(self.places[each]) for each in NODES},
             "metadata": lambda: self.client.metadata((place or STORY)[0]),
             "elections": lambda: {**self.elections.look()},
+            "connections": self._look_at_connections,
             "topics": lambda: {"topics": self.client.topics()},
             "stamps": lambda: {
                 "ahead_s": self.client.stamp_s(own),
@@ -375,12 +395,20 @@ class Room:
             (self.paths.root / "zookeeper").absolute(), self.cluster.zookeeper or "", networks
         )
 
+    def _look_at_connections(self) -> Seen:
+        if not self._asks.is_alive():  # So that clients send something, too; it may wait long.
+            self._asks = threading.Thread(target=self.cluster.view, daemon=True)
+            self._asks.start()
+        networks: dict[str, int | None] = {node: self._network(node) for node in NODES}
+        addresses = {node: self.hosts.address(node) for node in NODES}
+        return seen_connections({**networks, CLIENTS: None}, addresses)
+
     def _brokers(self) -> KafkaCluster:
         self.plan = Plan(
             system="kafka:3.9.1:zookeeper" if self._outside else "kafka:4.3.1",
             topics=1,
             partitions=1,
-            nemesis=("clock",) if Ability.CLOCK in able(self._why_not) else (),
+            nemesis=tuple(name for name in PREPARED if Ability(name) in able(self._why_not)),
             disk_mb=DISK_MB if self.kind == "namespace" else None,
         )
         return brokers_of(self.plan, self.hosts, self.paths)

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.hosts.docker.objects import heal_docker
+from cluster.hosts.groups import remove_groups
 from cluster.hosts.namespace import enter_prefix
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from results.record.clock import wait_until
+from results.record.paths import RunPaths
 from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.docker_lab import daemon
 from tests.images.java_image import java_image
@@ -134,6 +136,7 @@ class Rooms:
                 process.kill()
                 process.wait()
                 self._running.remove(process)
+                remove_groups(RunPaths(folder / "run").processes)  # Of who was killed.
                 if room == DOCKER:
                     heal_docker(folder / "run")
         return (folder / "said").read_text()

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from results.record.terms import REMADE_PREFIX
+
 Seen = Mapping[str, Any]
 Shows = Callable[[Seen, Sequence[Seen]], bool]
 
@@ -21,6 +23,13 @@ AROUND = ("n1-n2", "n2-n3")
 """The links of brokers that end at the node."""
 GOOD_MS = 50.0
 """Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
+LATE_MS = 1000.0
+"""Of what comes over a link that stalls for 2 s and more, unless it is sent near the end of that;
+busy machines are slow, and not so slow."""
+LEAST_FLOWS = 3
+"""Of 20, fewer that stall, or do not, come less than once in a thousand times."""
+LEAST_AGAIN = 2
+"""On a good link nothing is sent so often again; clients give up earlier."""
 WRONG_S, RIGHT_S = 1.0, 0.5
 """By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
 
@@ -106,6 +115,131 @@ def _links_gone(_: Seen, after: Seen) -> bool:
 def cut_proof(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
     """Return how a cut is proven, by what each link must be."""
     return Proof(witness="links", shows=_links(how), gone=_links_gone)
+
+
+def stall_proof(*names: str) -> Proof:
+    """Return how links that stall are proven: all comes, in order, seconds late one way."""
+    return _late(names, lambda link: way_of(link) != "")
+
+
+def half_stall_proof(*names: str) -> Proof:
+    """Return how links are proven of whose connections some stall: all comes, some of it late."""
+    return _late(names, _stalls_in_part)
+
+
+def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
+    """Return the proof by links that are each late in some look: they stall by turns."""
+
+    def shows(_: Seen, looks: Sequence[Seen]) -> bool:
+        clean = [look for look in looks if all(_passes(look[name]) for name in {*look} - {*names})]
+        return all(any(is_late(look[name]) for look in clean) for name in names)
+
+    return Proof(
+        witness="late traffic",
+        shows=shows,
+        gone=lambda _, after: all(map(_passes, after.values())),
+    )
+
+
+def _passes(link: Seen) -> bool:
+    soon = median_ms(link) < GOOD_MS and max(link["trips_ms"]) < LATE_MS
+    return bool(soon and _all_came_once(link) and link["connects"])
+
+
+def way_of(link: Seen) -> str:
+    """Return which way a link stalls in a look, `there` or `back`, if all flows do; else none."""
+    if not _all_came_once(link) or link["overtaken_there"]:
+        return ""
+    late_there, soon_there = _flows_late(link, "there_ms")
+    late_back, soon_back = _flows_late(link, "back_ms")
+    if len(late_there) == link["flows"] and not soon_there:
+        return "there"
+    is_back = len(soon_there) == len(late_back) == link["flows"] and not late_there | soon_back
+    return "back" if is_back else ""
+
+
+def _stalls_in_part(link: Seen) -> bool:
+    late, soon = _flows_late(link, "there_ms")
+    some = min(len(late), len(soon)) >= LEAST_FLOWS and not late & soon
+    return _all_came_once(link) and some
+
+
+def _flows_late(link: Seen, what: str) -> tuple[set[int], set[int]]:
+    """Return the flows of which some datagrams came late, and those of which some came soon."""
+    flows, ms = link["flows"], link[what]
+    late = {number % flows for number, each in enumerate(ms) if each > LATE_MS}
+    soon = {number % flows for number, each in enumerate(ms) if each < LATE_MS}
+    return late, soon
+
+
+def _all_came_once(link: Seen) -> bool:
+    return bool(link["answered"] == link["heard"] == link["count"] and not link["copies"])
+
+
+def resets_proof(whose: str) -> Proof:
+    """Return how resets are proven: a connection that both ends had is gone, and another is there.
+
+    Args:
+        whose: `brokers`, of which both ends are one; `clients`.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        gone = before[whose].keys() - looks[-1][whose].keys()
+        new = looks[-1][whose].keys() - before[whose].keys()
+        return bool({before[whose][each]["pair"] for each in gone}
+                    & {looks[-1][whose][each]["pair"] for each in new})  # fmt: skip
+
+    return Proof(
+        witness="connections",
+        shows=shows,
+        gone=lambda before, after: _nodes(before[whose]) == _nodes(after[whose]),
+        from_start=True,
+        lasts=False,
+    )
+
+
+def half_open_proof(whose: str) -> Proof:
+    """Return how silent connections are proven: both ends have it, one sends again and again.
+
+    Clients give it up soon, and then one end has it; servers do not. Of clients, a connection that
+    both ends had must be seen later, too: with more that was sent again, or twice with one end.
+    """
+    lasts = whose != "clients"
+    least = LEAST_AGAIN if lasts else 1
+
+    def silent(look: Seen) -> dict[str, int]:
+        return {
+            name: each["again"]
+            for name, each in look[whose].items()
+            if each["ends"] == 2 and each["queue"] and each["again"] >= least
+        }
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        if lasts:
+            return bool(silent(looks[-1]).keys() & before[whose].keys())
+        return any(
+            any(each["again"] > again for each in later)
+            or sum(each["ends"] == 1 for each in later) > 1
+            for number, look in enumerate(looks)
+            for name, again in silent(look).items()
+            if name in before[whose]
+            for later in [[each[whose][name] for each in looks[number:] if name in each[whose]]]
+        )
+
+    return Proof(
+        witness="connections",
+        shows=shows,
+        gone=lambda before, after: (
+            not silent(after) and _nodes(before[whose]) == _nodes(after[whose])
+        ),
+        from_start=True,
+        lasts=lasts,
+    )
+
+
+def _nodes(connections: Mapping[str, Seen]) -> set[str]:
+    """Return who has any connection: what is idle need not be opened again."""
+    return {node for each in connections.values() for node in each["pair"].split("-")}
 
 
 def _bad(is_bad: Callable[[Seen], bool]) -> Proof:
@@ -249,6 +383,53 @@ def _voters_restarted_after_votes(before: Seen, looks: Sequence[Seen]) -> bool:
     now = looks[-1]
     died = [node for node, seen in now.items() if seen["died"] > before[node]["died"]]
     return bool(died) and all(now[node]["brokers"] != before[node]["brokers"] for node in died)
+
+
+def _lives(seen: Seen) -> list[str]:
+    """Return the folders of topics made again that are replicas, and none of a deleted life."""
+    return [each for each in seen["folders"] if each.startswith(REMADE_PREFIX) and "." not in each]
+
+
+def _deleted(seen: Seen) -> list[str]:
+    return [
+        each
+        for each in seen["folders"]
+        if each.startswith(REMADE_PREFIX) and each.endswith("-delete")
+    ]
+
+
+def remade_proof(*, in_order: bool) -> Proof:
+    """Return how it is proven that a topic was made again while a broker was down.
+
+    Who was there has a new replica, and one of a deleted life of it, which is removed a minute
+    later; the broker that is down has one replica of an earlier life, and nothing deleted.
+    """
+
+    def shows(before: Seen, looks: Sequence[Seen]) -> bool:
+        now = looks[-1]
+        gone = [node for node, seen in now.items() if not seen["brokers"]]
+        new = {node: {*_lives(seen)} - {*_lives(before[node])} for node, seen in now.items()}
+        deleted = {
+            node: {*_deleted(seen)} - {*_deleted(before[node])} for node, seen in now.items()
+        }
+        return (
+            len(gone) == 1
+            and _ended(in_order=in_order)(before[gone[0]], [now[gone[0]]])
+            and all(new.values())
+            and all(bool(deleted[node]) == (node not in gone) for node in now)
+        )
+
+    def is_back(before: Seen, after: Seen) -> bool:
+        hit = [node for node, seen in after.items() if _another(before[node], seen)]
+        others = [node for node in after if node not in hit]
+        new = {frozenset(_lives(seen)) - {*_lives(before[node])} for node, seen in after.items()}
+        return (
+            len(hit) == 1
+            and all(after[node]["brokers"] == before[node]["brokers"] for node in others)
+            and len(new) == 1
+        )
+
+    return Proof(witness="all nodes' files", shows=shows, gone=is_back)
 
 
 _FILES = "files"

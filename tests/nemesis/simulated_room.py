@@ -6,12 +6,13 @@ processes that stand still, bytes of disks. None of it is the fault's own measur
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cluster.protocol import CLIENTS, MOST_FLOWS
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.network import CLIENT
@@ -28,6 +29,7 @@ from results.record.clock import RunClock, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.runtime import new_event, start
+from results.record.terms import REMADE_PREFIX
 
 S = 1_000_000_000
 NODES = ("n1", "n2", "n3")
@@ -48,6 +50,13 @@ TARGETS = {
     "disputed-election": "quorum-voters",
 }
 Look = Any
+
+
+def _role(kind: str) -> str:
+    if KINDS[kind].family == "client-connections":
+        return "leader(log-0,0)"  # Over connections to others clients send next to nothing.
+    dealt = {*KINDS[kind].aims} & {SERVERS, "majority"}
+    return dealt.pop() if dealt else "n2"
 
 
 @dataclass(slots=True)
@@ -144,7 +153,7 @@ class SimulatedRoom:
             fault_id=number,
             at_s=0,
             kind=kind,
-            target=TARGETS.get(kind, SERVERS if SERVERS in KINDS[kind].only else "n2"),
+            target=TARGETS.get(kind, _role(kind)),
             hold_s=2 * FLUSHES_IN_S if kind == "slow-disk" else HOLD_S,
         )
         nemesis = Nemesis(
@@ -159,7 +168,7 @@ class SimulatedRoom:
         while not task.is_over():
             begins = any(each.phase is FaultPhase.STARTING for each in nemesis.in_force())
             held = any(each.phase is FaultPhase.HELD for each in nemesis.in_force())
-            if held or (begins and kind in FROM_START):
+            if held or (begins and _shows_from_start(kind)):
                 story.looks.append(look(self))
             task.join(LOOK_S)
         task.result()
@@ -194,6 +203,113 @@ def _cuts(room: SimulatedRoom) -> frozenset[tuple[int, int]]:
     return frozenset(
         link for link in itertools.permutations((CLIENT, 1, 2, 3), 2) if network.is_cut(*link)
     )
+
+
+def _flows(room: SimulatedRoom) -> Mapping[tuple[int, int], int]:
+    """Send a datagram of each of 20 flows over each link; return how many come at once."""
+    network = room.simulation.network
+    came = dict.fromkeys(itertools.permutations((CLIENT, 1, 2, 3), 2), 0)
+
+    def arrived(link: tuple[int, int]) -> None:
+        came[link] += 1
+
+    for link, flow in itertools.product([*came], range(MOST_FLOWS)):
+        network.probe(link, partial(arrived, link), flow=flow)
+    pause_until(stopwatch_s() + 0.01)
+    return dict(came)
+
+
+def _numbers(story: Story) -> set[tuple[int, int]]:
+    """Return the links that a fault says that it drew."""
+    number = {CLIENTS: CLIENT, **{f"n{at}": at for at in (1, 2, 3)}}
+    return {(number[a], number[b]) for a, b in story.row.spec.links}
+
+
+def stalls_as_drawn(story: Story) -> bool:
+    """Tell whether all flows of the links that were drawn, and no others, stalled by turns."""
+    return _stalls(story, range(1))
+
+
+def half_stall_as_drawn(story: Story) -> bool:
+    """Tell whether some flows of the links that were drawn stalled by turns, and none of others."""
+    return _stalls(story, range(3, MOST_FLOWS - 2))
+
+
+def _stalls(story: Story, held: Collection[int]) -> bool:
+    drawn, nearly_all = _numbers(story), MOST_FLOWS - 3  # One in a thousand is lost.
+    others = all(
+        came >= nearly_all
+        for look in story.looks
+        for link, came in look.items()
+        if link not in drawn
+    )
+    by_turns = all(
+        any(look[link] in held for look in story.looks)
+        and all(look[link] in held or look[link] >= nearly_all for look in story.looks)
+        for link in drawn
+    )
+    return others and by_turns and bool(drawn)
+
+
+def _connections(room: SimulatedRoom) -> Mapping[int, tuple[int, int, bool, int]]:
+    """Return of each connection from whom and to whom it is, whether it lets nothing through, and
+    how many messages have come to wait for that."""
+    return {
+        each.number: (*each.ahead, bool(each.blocked), sum(each.blocked.values()))
+        for each in room.simulation.network.connections()
+        if each.at_client and each.at_server
+    }
+
+
+def replaced(*, clients: bool = False) -> Shows:
+    """Tell whether connections of the target were gone, and others came in their place."""
+
+    def shows(story: Story) -> bool:
+        # One look alone shows no change; connections of before may end by themselves later.
+        looks = [story.before, *story.looks] if len(story.looks) > 1 else story.looks
+        pairs = [_of_node(look, _target(story), clients=clients) for look in looks]
+        return any(
+            one.keys() - other.keys() and {*one.values()} & {*_new(one, other)}
+            for one, other in itertools.combinations(pairs, 2)
+        )
+
+    return shows
+
+
+def _target(story: Story) -> int:
+    (node,) = story.row.targets
+    return int(node.removeprefix("n"))
+
+
+def _new(one: Mapping[int, Look], other: Mapping[int, Look]) -> list[Look]:
+    return [ends for number, ends in other.items() if number > max(one, default=0)]
+
+
+def silent(*, clients: bool = False) -> Shows:
+    """Tell whether some connections of the target, and no others, let nothing through."""
+
+    def shows(story: Story) -> bool:
+        for look in story.looks:
+            mine = _of_node(look, _target(story), clients=clients)
+            mute = {number for number, (*_, blocked, _) in look.items() if blocked}
+            if not mute <= mine.keys():
+                return False
+        most = max(
+            (seen for look in story.looks for *_, blocked, seen in look.values() if blocked),
+            default=0,
+        )
+        return most > 0
+
+    return shows
+
+
+def _of_node(look: Look, node: int, *, clients: bool) -> Mapping[int, tuple[int, int]]:
+    """Return the connections of a node with clients, or with other nodes, by who opened them."""
+    return {
+        number: (client, server)
+        for number, (client, server, _, _) in look.items()
+        if node in {client, server} and (client == CLIENT) == clients
+    }
 
 
 def _datagrams(room: SimulatedRoom) -> Mapping[str, float]:
@@ -286,16 +402,41 @@ def _controller(room: SimulatedRoom) -> Look:
     return (view.controller if view else None), _processes(room)
 
 
+def _remade(room: SimulatedRoom) -> Mapping[str, tuple[str, frozenset[bytes]]]:
+    """Return of each node its process, and the ids of the topics made again that it has logs of."""
+    found = {}
+    for node, process in _processes(room).items():
+        disk = room.host(node).disk
+        paths = [each for each in disk.paths() if each.startswith(REMADE_PREFIX)]
+        ids = [disk.read(each) for each in paths if each.endswith("-0/partition.metadata")]
+        found[node] = process, frozenset(ids)
+    return found
+
+
+def has_an_old_log(story: Story) -> bool:
+    """Tell whether the target was gone, and had a log of a life of the topic that no other has."""
+    (target,) = story.row.targets
+
+    def is_old(look: Mapping[str, tuple[str, frozenset[bytes]]]) -> bool:
+        others = [ids for node, (_, ids) in look.items() if node != target]
+        state, ids = look[target]
+        return state.endswith("gone") and all(ids - each and each - ids for each in others)
+
+    return all(map(is_old, story.looks))
+
+
 def _topics(room: SimulatedRoom) -> frozenset[str]:
     cluster: Deployment = room.cluster
     return frozenset().union(*(cluster.topics_of(node) or () for node in NODES))
 
 
 _OF_FAMILIES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
-    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams,
+    "partition": _cuts, "splits": _cuts, "clients": _cuts, "network": _datagrams, "stall": _flows,
+    "stall-clients": _flows, "connections": _connections, "client-connections": _connections,
     "kill": _processes, "stop": _processes, "pause": _processes, "rolling": _processes,
     "power-loss": _replicas, "wipe": _replicas, "bit-flip": _replicas, "disk": _disk,
     "clock": _ahead_s, "leadership": _partition, "topics": _topics,
+    "remade": _remade,
 }  # fmt: skip
 WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     **{name: _OF_FAMILIES.get(kind.family, _processes) for name, kind in KINDS.items()},
@@ -303,5 +444,9 @@ WITNESSES: Mapping[str, Callable[[SimulatedRoom], Look]] = {
     "controller-failover": _controller,
     "disputed-election": _processes,
 }
-FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
+_FROM_START = ("rolling-restart", "unclean-election", "topic-churn", "disputed-election")
 """Whose effect shows while they begin, not only afterwards."""
+
+
+def _shows_from_start(kind: str) -> bool:
+    return kind in _FROM_START or _connections is WITNESSES[kind]

@@ -112,3 +112,27 @@ def test_a_bug_in_a_thread_is_raised_where_the_effect_is_looked_for(
             fault.confirm(Patience(limit_s=5))
     fault.heal()
     assert fault.confirm_healed(Patience(limit_s=5)) is not None
+
+
+@pytest.mark.parametrize("error", [None, ClusterError("no controller is known")])
+def test_topics_of_its_own_that_the_cluster_keeps_are_no_fault_in_force(
+    error: ClusterError | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deed(lab: Lab) -> None:
+        fault = ScheduledFault(fault_id=1, at_s=0, kind="topic-churn", target="n2", hold_s=2)
+        nemesis = lab.nemesis_of(Schedule(faults=(fault,), overlapping=True))
+        with monkeypatch.context() as patched:
+            does = refusing(error) if error else lambda _: None
+            patched.setattr(lab.cluster, "delete_topics", does)
+            over = new_event()
+            played = start(lambda: nemesis.run(over), "nemesis")
+            pause_until(stopwatch_s() + 5)
+            over.set()
+            played.join()
+            report = nemesis.heal_all(limit_s=3)
+            assert "fault 1 (topic-churn) is not healed" in str(report.failed)
+            assert report.undone
+        assert nemesis.heal_all().healed
+        nemesis.close()
+
+    in_lab(tmp_path, deed)

@@ -26,9 +26,19 @@ OF_KEEPER = {kind.family for kind in KINDS.values() if KEEPER in kind.only}
 TAKING = tuple(dict.fromkeys(kind.family for kind in KINDS.values() if kind.when_whole))
 GENTLE = tuple(family for family in NEMESIS_KINDS if family not in TAKING)
 """More than share one lane."""
+BEFORE_STALLS = GENTLE[: GENTLE.index("stall")]
+"""What a plan has that was stored before links could stall; `all` deals otherwise since."""
+BEFORE_AFTERMATHS = GENTLE[: GENTLE.index("aftermath")]
+"""The same, from before anybody struck in an aftermath."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
-    GENTLE: "723dad69aec2af84",
+    BEFORE_STALLS: "11aea2f3f4c20812",
+    BEFORE_AFTERMATHS: "fc6cccff43915b96",
+    GENTLE: "fc4caeead7d36c8d",
+    ("connections",): "50aa1c92f829d380",
+    ("client-connections",): "ba7531e27b45e9b5",
+    ("stall",): "977029c9ca6b18b3",
+    ("stall-clients",): "c17f83ccd2194a79",
     ("partition",): "8b0cc2c46cd37bea",
     ("splits",): "7a713bc118e792a8",
     ("clients",): "285df3b65ce1d25d",
@@ -44,6 +54,9 @@ DEALT = {
     ("keeper",): "a5dff261f96dfff8",
     ("keeper-links",): "21df787c1da97cad",
     ("double",): "1a8fd1eba99f9d50",
+    ("aftermath",): "159278e7c0793805",
+    ("remade",): "3ed5e288c33e4774",
+    ("resources",): "704b0915b87e35bc",
     ("slow-disks",): "827729f159ce9e4b",
     ("disk-errors",): "d22d8c1b97ca3f67",
     ("clients", "kill", "pause"): "4f4e8a97e8a7f439",
@@ -55,7 +68,8 @@ DEALT_FIRST = {
     ("bit-flip", 14): "916c5e60973389e0",
     ("leadership", 17): "b97b88c48b2ed738",
     ("lost-flushes", 11): "68d6c0697ffe7f36",
-    (ALL, 16): "60c2f38770fa4f32",
+    # Stalls take 12 s to be confirmed and healed, so that fewer fit.
+    (ALL, 17): "d5dced59fc1be909",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 

@@ -12,11 +12,12 @@ import pytest
 
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.clock import library
+from cluster.hosts.groups import why_not as why_unlimited
 from cluster.protocol import OF_SYSTEMS, Ability
 from nemesis.registry import KINDS
 from nemesis.targets import KEEPER
 from tests.machine import fuse_works, needs, runs_here, tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS
+from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.played_faults import (
     DOCKER,
     NAMESPACE,
@@ -27,17 +28,17 @@ from tests.nemesis.played_faults import (
     Rooms,
     Story,
 )
-from tests.nemesis.proofs import AROUND, Seen, spread_ms
+from tests.nemesis.proofs import AROUND, Seen, spread_ms, way_of
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 ON_FUSE = frozenset({Ability.SLOW_DISK, Ability.FAULTY_DISK})
 CLAIMS = {
-    PROCESS: OF_SYSTEMS | {Ability.CLOCK} | ON_FUSE,
+    PROCESS: OF_SYSTEMS | {Ability.CLOCK, Ability.RESOURCES} | ON_FUSE,
     NAMESPACE: frozenset(Ability),
-    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE},
-    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE},
+    DOCKER: OF_SYSTEMS | {Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE, Ability.CONNECTIONS},
+    SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
 OF_NO_HOSTS = frozenset({
@@ -45,10 +46,15 @@ OF_NO_HOSTS = frozenset({
     "unclean-election", "topic-churn",
 })  # fmt: skip
 """Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
-nothing of their own in them. They are played on processes; elsewhere in the night."""
+nothing of their own in them. They are played on processes; elsewhere in the night. A topic that is
+made again takes long, and is of the same sort: in the night only."""
+OF_THIS_MACHINE = frozenset(name for name, kind in KINDS.items() if Ability.RESOURCES in kind.needs)
+"""Kinds for which all hosts that can have them have the same code: played as those."""
+BY_DAY = (NAMESPACE, "connections")
+"""Of broken connections; `test_connections_of_hosts` breaks some over ssh, too, by day."""
 ON_DISKS = {name for name, kind in KINDS.items() if kind.needs & ON_FUSE}
 """Kinds below which a file system of ours lies."""
-BY_DAY = {KINDS[name].family_for(NAMESPACE): name for name in sorted(ON_DISKS, reverse=True)}
+DISKS_BY_DAY = {KINDS[name].family_for(NAMESPACE): name for name in sorted(ON_DISKS, reverse=True)}
 """Of these: what of each family is played by day, on namespaces."""
 MARKS = {
     NAMESPACE: [pytest.mark.namespaces, needs("root")],
@@ -63,9 +69,11 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
-    late = kind in OF_NO_HOSTS and room != PROCESS
-    late |= kind in ON_DISKS and (room != NAMESPACE or kind not in BY_DAY.values())
-    marks += [pytest.mark.night] if late else []
+    once = kind in OF_NO_HOSTS | OF_THIS_MACHINE
+    at_night = room != PROCESS if once else KINDS[kind].family == "remade"
+    at_night |= Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
+    at_night |= kind in ON_DISKS and (room != NAMESPACE or kind not in DISKS_BY_DAY.values())
+    marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 
 
@@ -120,6 +128,7 @@ def test_every_kind_has_a_proof() -> None:
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
+    lacking |= {Ability.RESOURCES} if why_unlimited() else set()
     lacking |= set() if fuse_works() else ON_FUSE
     # Of ssh hosts nobody knows which they are, and so what they lack.
     assert able(abilities_of(hosts)) == CLAIMS[hosts] - (lacking if hosts != SSH else set())
@@ -135,8 +144,12 @@ def is_refused(story: Story, kind: str) -> bool:
     for why in reasons:
         assert why in story["refused"]
         assert why in story["left_out"]
-    lacks = {Ability.SHAPE: not story["tun_opens"], Ability.CLOCK: library() is None}
-    lacks |= dict.fromkeys(ON_FUSE, not story["fuse_works"])
+    lacks = {
+        Ability.SHAPE: not story["tun_opens"],
+        Ability.CLOCK: library() is None,
+        Ability.RESOURCES: bool(why_unlimited()),
+        **dict.fromkeys(ON_FUSE, not story["fuse_works"]),
+    }
     assert all(lacks.get(need) for need in KINDS[kind].needs if story["why_not"][need])
     if Ability.SHAPE in KINDS[kind].needs:
         assert "cannot shape on n" in story["tried"]
@@ -146,9 +159,15 @@ def is_refused(story: Story, kind: str) -> bool:
 
 @pytest.mark.parametrize(("room", "kind"), [played(*case) for case in CASES])
 def test_a_fault_shows_and_is_gone_after_its_heal(rooms: Rooms, room: str, kind: str) -> None:
-    story, proof = rooms.story(room, kind), PROOFS[kind]
+    story = rooms.story(room, kind)
     if is_refused(story, kind):
         return
+    for each in (story, *story["others"]):
+        _shows_and_is_gone(each, kind)
+
+
+def _shows_and_is_gone(story: Story, kind: str) -> None:
+    proof = PROOFS[kind]
     before, looks, after = story["before"], story["looks"], story["after"]
     assert not proof.shows(before, [before]), "the proof proves nothing"
     assert proof.shows(before, looks), (before, looks[-1])
@@ -159,6 +178,27 @@ def test_a_fault_shows_and_is_gone_after_its_heal(rooms: Rooms, room: str, kind:
     assert story["undone"], "the network of a node is not as it was"
     assert story["effect"]["kind"]
     assert story["healed"]["kind"]
+
+
+@pytest.mark.parametrize(("room", "kind"), [
+    played(room, kind) for room, kind in CASES if kind in SEEDS_OF
+])  # fmt: skip
+def test_links_stall_in_the_direction_that_was_drawn(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    if is_refused(story, kind):
+        return
+    drawn = set()
+    for each in (story, *story["others"]):
+        links = {(link["sender"], link["receiver"]) for link in each["effect"]["links"]}
+        drawn.add(frozenset(links))
+        for name in {f"{a}-{b}" for a, b in links | {(b, a) for a, b in links}} & {*each["before"]}:
+            there = (*name.split("-"),)
+            ways = {"there"} if there in links else set()
+            ways |= {"back"} if there[::-1] in links else set()
+            seen = {way for look in each["looks"] if (way := way_of(look[name]))}
+            assert seen
+            assert seen <= ways, (name, links)
+    assert len(drawn) == 3, "each way, and both"
 
 
 def _of(*kinds: str) -> list["ParameterSet"]:

@@ -163,7 +163,8 @@ def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all
         f"faults of keeper and keeper-links are left out: {why} (of Kafka up to 3.9 it may)",
     )
     kept = everything.model_copy(update={"system": KEPT.system})
-    assert deal_schedule(kept, abilities=able).dropped == ()
+    (left_out,) = deal_schedule(kept, abilities=able).dropped
+    assert "ZooKeeper must not keep the metadata" in left_out, "of topics alone"
 
 
 def test_it_is_dealt_and_aimed_at_zookeeper_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.protocol import ClusterError, Link, Measured, Quality
+from cluster.protocol import ClusterError, Link, Measured, Quality, ShapeEnd, Volley
 from nemesis.bandwidth import LEAST_KBIT, MOST_KBIT, bandwidth
 from nemesis.claims import Claims
 from nemesis.delay import delay
@@ -51,10 +51,16 @@ class ShapedNetwork(FakeNetwork):
         if not self.deaf_to_shape:
             self.shapes[shape_id] = dict.fromkeys(links, quality)
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
         if not self.deaf_to_unshape:
             self.shapes.pop(shape_id, None)
-        return self.dead
+        return dict.fromkeys(self.dead, ShapeEnd(gone=True))
+
+    def shape_ids(self) -> list[str]:
+        return list(self.shapes)
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> Volley:
+        raise NotImplementedError(f"{links}, {count}, {flows}: these links do not stall")
 
     def measure(
         self,

@@ -51,7 +51,7 @@ def _schedule(plan: Plan, **fault: object) -> None:
         (Plan(system=APART), {"kind": "disputed-election", "target": "all"},
          r"about all who vote \(n101, n102, n103\); use quorum-voters"),
         (Plan(), {"kind": "one-way-in", "target": "all"},
-         "nobody would be left for it to cut off; use majority"),
+         "nobody would be left beside it; use majority"),
         *(
             (Plan(system=APART), {"kind": kind, "target": target}, r"on brokers only \(n1 to n3\)")
             for kind in ("isolate", "delay", "clock-offset", "wipe", "disk-full", "bit-flip")
@@ -104,8 +104,13 @@ def test_every_kind_may_be_written_with_the_roles_that_it_is_dealt(kind: str, sy
         with pytest.raises(PlanError, match="not a quorum of Kafka's own"):
             _schedule(plan, kind=kind, target=QUORUM_VOTERS)
         return
+    if KINDS[kind].family == "remade" and plan.kept_outside:
+        with pytest.raises(PlanError, match="ZooKeeper must not keep the metadata"):
+            _schedule(plan, kind=kind, target="one")
+        return
     for target in KINDS[kind].aims or ("one", "leader(log-0,1)", "n2", "majority"):
-        _schedule(plan, kind=kind, target=target)
+        if target != "controller" or system != APART or KINDS[kind].on_controllers:
+            _schedule(plan, kind=kind, target=target)
 
 
 def test_what_runs_on_controllers_may_be_hit_there_by_hand() -> None:

@@ -6,6 +6,7 @@ in which Kafka keeps what it knows of it.
 """
 
 import errno
+import itertools
 import json
 import mmap
 import os
@@ -114,6 +115,43 @@ def said(place: Place, words: str) -> int:
     """Return how often a node's brokers have said something."""
     log = place.file("logs/server.log")
     return log.read_text(errors="replace").count(words) if log.exists() else 0
+
+
+def seen_resources(place: Place) -> Seen:
+    """Look at what the kernel gives a node's server; None: there is no server, or no limit."""
+    pids = list(place.brokers())
+    if len(pids) != 1:
+        return dict.fromkeys(("handles", "cpu", "quota", "waits", "most"))
+    proc = Path("/proc", pids[0])
+    limits = (proc / "limits").read_text()
+    cpu, memory = (_group(proc, control) for control in ("cpu", "memory"))
+    quota = _first_of(cpu, "cpu.max", "cpu.cfs_quota_us")
+    most = _first_of(memory, "memory.max", "memory.limit_in_bytes")
+    waits = re.search(r"nr_throttled (\d+)", _first_of(cpu, "cpu.stat"))
+    return {
+        "handles": int(re.search(r"Max open files +(\d+)", limits)[1]),  # type: ignore[index]
+        "cpu": f"{cpu}",
+        "quota": int(quota.split()[0]) if quota[:1].isdigit() else None,
+        "waits": int(waits[1]) if waits else 0,
+        "most": int(most) if most.strip().isdigit() and int(most) < 1 << 60 else None,
+    }
+
+
+def _group(proc: Path, control: str) -> Path:
+    """Return the folder of a process's control group, of either version."""
+    for line in (proc / "cgroup").read_text().splitlines():
+        _, controls, path = line.split(":", 2)
+        first = Path("/sys/fs/cgroup", control)
+        if control in controls.split(","):
+            return first / path.lstrip("/")
+        if not controls and not first.exists():
+            return Path("/sys/fs/cgroup") / path.lstrip("/")
+    raise AssertionError(f"{proc} is in no group of {control}")
+
+
+def _first_of(group: Path, *names: str) -> str:
+    found = (group / name for name in names if (group / name).exists())
+    return next((each.read_text() for each in found), "")
 
 
 def seen_disk(place: Place) -> Seen:
@@ -325,11 +363,13 @@ class Sockets:
         for name in self._programs:
             self._order(name, {"do": "heard", "series": 0})
 
-    def look(self, *, count: int, size: int, tail_s: float) -> Seen:
+    def look(
+        self, *, count: int, size: int, tail_s: float, flows: int = 1, interval_s: float = 0.003
+    ) -> Seen:
         """Return what became of datagrams and connections over each link that is asked for."""
         self._series += 1
         order = {"do": "ask", "series": self._series, "count": count, "size": size}
-        order["tail_s"] = tail_s
+        order |= {"tail_s": tail_s, "flows": flows, "interval_s": interval_s}
 
         def asked(asker: str, nodes: Sequence[str]) -> Seen:
             addresses = [self._addresses[node] for node in nodes]
@@ -347,11 +387,25 @@ class Sockets:
             heard = self._order(node, {"do": "heard", "series": self._series})
             own = self._addresses.get(asker)
             # Clients have whatever address is not a node's.
-            link["heard"] = sum(
-                number
-                for sender, number in heard.items()
-                if (sender == own if own else sender not in self._names)
+            came = dict(
+                itertools.chain.from_iterable(
+                    numbers
+                    for sender, numbers in heard.items()
+                    if (sender == own if own else sender not in self._names)
+                )
             )
+            link["heard"] = len(came)
+            # By one socket; of answers that several sockets get nobody knows which came first.
+            link["overtaken_there"] = sum(a > b for a, b in itertools.pairwise(came))
+            sent_s, back_s = link.pop("sent_s"), link.pop("back_s")
+            link["there_ms"] = [
+                None if number not in came else (came[number] - at_s) * 1000
+                for number, at_s in enumerate(sent_s)
+            ]
+            link["back_ms"] = [
+                None if number not in came or at_s is None else (at_s - came[number]) * 1000
+                for number, at_s in enumerate(back_s)
+            ]
         return links
 
     def close(self) -> None:
@@ -374,6 +428,38 @@ class Sockets:
 def _pipe(pipe: IO[str] | None) -> IO[str]:
     assert pipe is not None
     return pipe
+
+
+def seen_connections(networks: Mapping[str, int | None], addresses: Mapping[str, str]) -> Seen:
+    """Return the connections between nodes, and of clients with nodes, as `ss` lists them.
+
+    Of each: between whom it is, how many of both ends have it, the longest queue of what is not
+    acknowledged, and how often that was sent again.
+
+    Args:
+        networks: A process in the network of each machine; None: our own.
+        addresses: Of the nodes.
+    """
+    names = {address: node for node, address in addresses.items()}
+    found: dict[str, dict[str, Seen]] = {"brokers": {}, "clients": {}}
+    for network in networks.values():
+        prefix = ["nsenter", f"--net=/proc/{network}/ns/net", "--"] if network else []
+        argv = [*prefix, "ss", "-tnoH", "state", "established"]
+        listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        for line in listed.splitlines():
+            queue, *ends = line.split()[1:4]
+            ends = [end.replace("[::ffff:", "").replace("]", "") for end in ends]
+            nodes = sorted(names.get(end.rpartition(":")[0], "clients") for end in ends)
+            whose = found["clients" if "clients" in nodes else "brokers"]
+            if nodes == ["clients", "clients"]:
+                continue
+            fresh = {"pair": "-".join(nodes), "ends": 0, "queue": 0, "again": 0}
+            each = whose.setdefault(" ".join(sorted(ends)), fresh)
+            again = re.search(r"timer:\(on,[^,]*,(\d+)\)", line)
+            each["ends"] += 1
+            each["queue"] = max(each["queue"], int(queue))
+            each["again"] = max(each["again"], int(again[1]) if again else 0)
+    return found
 
 
 _ASKS = "import socket, sys; at = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1);\

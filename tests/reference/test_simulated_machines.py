@@ -26,8 +26,10 @@ from cluster.reference.simulator.badness import BURST_BYTES, MS, BadLink, Badnes
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.machines import SimulatedMachines
+from cluster.reference.simulator.network import Connection
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
+from results.record.clock import pause_until, stopwatch_s
 
 S = 1_000_000_000
 LINK, OTHER = ("n1", "n2"), ("n2", "n3")
@@ -46,6 +48,18 @@ class Ticking:
         assert isinstance(event, Fired)
         self.ticks.append(now)
         return [SetTimer(timer="tick", after_ns=S, at_most_ns=S)]
+
+
+class Silent:
+    """Says nothing on its connections."""
+
+    def __init__(self, number: int) -> None:
+        self.id, self.alive = number, True
+
+    def requested(self, over: Connection, number: int, message: object) -> None:
+        raise AssertionError(over, number, message)
+
+    answered = requested
 
 
 class NoFiles:
@@ -102,6 +116,24 @@ def test_machines_have_every_ability_of_hosts(machines: SimulatedMachines) -> No
         assert isinstance(machines, ability), ability
 
 
+def test_a_block_is_over_when_the_network_has_it_no_more(
+    simulation: Simulation, machines: SimulatedMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = simulation.network.connect(Silent(machines.host("n2").id), machines.host("n1"))
+    made.server = Silent(machines.host("n1").id)
+    (named,) = machines.connections([("n1", "n2")])
+    for block_id in ("a", "b"):
+        machines.block(block_id, [named])
+    assert machines.blocked("a") == {named: 0}
+    machines.unblock("a")
+    assert (machines.is_blocked("a"), machines.is_blocked("b")) == (False, True)
+    assert made.blocked == {"b": 0}, "the other fault's block is in force"
+    monkeypatch.setattr(simulation.network, "unblock", lambda *_: None)
+    machines.unblock("b")
+    assert machines.block_ids() == []
+    assert machines.is_blocked("b"), "nothing was undone"
+
+
 def test_a_bad_link_does_to_datagrams_what_it_says(
     simulation: Simulation, machines: SimulatedMachines
 ) -> None:
@@ -115,12 +147,39 @@ def test_a_bad_link_does_to_datagrams_what_it_says(
     assert slow.arrived * 1200 * 8 / 1000 / slow.lasted_s == pytest.approx(500, rel=0.1)
 
 
+def test_a_link_that_stalls_holds_datagrams_and_lets_them_go_in_order(
+    simulation: Simulation, machines: SimulatedMachines
+) -> None:
+    def work() -> None:
+        machines.shape("held", [LINK], Quality(stall_ms=4000, open_ms=60_000))
+        volley = machines.volley([LINK, OTHER], count=100)
+        pause_until(stopwatch_s() + 3.9)
+        assert volley.look()[LINK].arrived == 0
+        pause_until(stopwatch_s() + 0.2)
+        seen = volley.look()
+        late = seen[LINK]
+        assert late.arrived > 95
+        assert late.copies == late.overtaken == 0
+        assert 3000 < min(late.round_trip_ms) <= max(late.round_trip_ms) < 4002
+        assert max(seen[OTHER].round_trip_ms) < 2
+        assert max(machines.measure([LINK], count=10)[LINK].round_trip_ms) < 2, "it is open now"
+        machines.unshape("held")
+
+    in_time(simulation, work)
+
+
+def test_ports_are_as_many_as_said_and_more_are_refused(machines: SimulatedMachines) -> None:
+    with pytest.raises(ClusterError, match="a machine has 20 ports to send from, not 21"):
+        machines.volley([LINK], count=40, flows=21)
+
+
 def test_a_link_has_one_shape_and_the_end_of_another_leaves_it(machines: SimulatedMachines) -> None:
     machines.shape("one", [LINK], Quality(delay_ms=50))
     with pytest.raises(ClusterError, match="one has shaped the link from n1 to n2"):
         machines.shape("two", [OTHER, LINK], Quality(loss=0.5))
     machines.shape("two", [OTHER], Quality(loss=0.5))
-    assert machines.unshape("two") == machines.unshape("two") == frozenset()
+    assert [*machines.unshape("two")] == ["n2"]
+    assert machines.unshape("two") == {}
     with pytest.raises(ClusterError, match="one has shaped"):
         machines.shape("three", [LINK], Quality(loss=0.5))
     machines.unshape("one")

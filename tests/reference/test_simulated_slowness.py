@@ -118,7 +118,7 @@ def test_a_voter_is_struck_after_the_vote_that_its_log_tells_of(told: Told) -> N
 
 
 def test_overlapping_faults_are_of_every_kind_and_over_in_time() -> None:
-    plan = plan_of(time_limit_s=300, nemesis="all")
+    plan = plan_of(time_limit_s=900, nemesis="all")
     families = played_families(plan, abilities=built_for(plan.hosts))
     faults = deal_overlapping(plan, families)
     assert faults == deal_overlapping(plan, families)

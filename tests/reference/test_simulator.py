@@ -4,6 +4,7 @@ import errno
 import gc
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -25,6 +26,7 @@ from cluster.reference.machine import (
     Say,
     SetTimer,
 )
+from cluster.reference.simulator import network as network_module
 from cluster.reference.simulator.badness import MS, Badness
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted, Host
@@ -248,6 +250,200 @@ def test_a_cut_holds_one_way_only() -> None:
     assert numbers == list(range(1, len(numbers) + 1)), "TCP sent them again, in order"
     assert simulation.network.dropped[1, 2] > 0
     assert two.process is not None
+
+
+def test_a_stall_holds_messages_and_lets_them_go_at_once_in_order() -> None:
+    simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S))
+    seen = len(echo.seen)
+    simulation.run(2.9)
+    assert len(echo.seen) - seen <= 1, "no question arrives"
+    simulation.run(0.2)
+    assert len(echo.seen) - seen >= 300, "all of them, before TCP would send again"
+    simulation.run(2)  # It stalls again since 0.9 s.
+    simulation.network.make_good([(2, 1)])
+    simulation.run(0.1)
+    numbers = [number for _, number, _ in asking.answers]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= asking.asked - 1
+    assert not simulation.network.dropped
+    simulation.run(10)
+    assert not simulation.network.is_stalled(2, 1), "a link that was made good stalls no more"
+    assert two.process is not None
+
+
+def test_what_a_client_gave_up_arrives_behind_a_stall_and_before_its_end() -> None:
+    simulation, one, _, asking = pair(lambda _: Parking(), timeout_ns=NS_PER_S)
+    simulation.run(0.5)
+    parking = one.process.machine if one.process else None
+    assert isinstance(parking, Parking)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S))
+    seen = len(parking.parked)
+    simulation.run(2.9)
+    given_up = [number for _, number, answer in asking.answers if answer is None]
+    assert len(given_up) > seen
+    simulation.run(0.2)
+    asked = [each.message for each in parking.parked]
+    assert {*given_up} <= {*asked}, "a request is done though nobody waits for it"
+    assert len(parking.hung) > 0, "and its connection ends behind it"
+
+
+def test_of_a_link_that_stalls_in_part_some_connections_pass() -> None:
+    passes = set()
+    for seed in range(20):
+        simulation, one, _, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+        half = Badness(stall_ns=3 * NS_PER_S, open_ns=NS_PER_S, stall_share=0.5)
+        simulation.network.make_bad([(2, 1), (1, 2)], half, seed=seed)
+        simulation.run(1)
+        passes.add(len(asking.answers) > 0)
+        simulation.run(3)
+        numbers = [number for _, number, _ in asking.answers]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > 250
+        assert one.process is not None
+    assert passes == {True, False}
+
+
+def test_a_stall_and_a_cut_of_one_link_each_hold_by_themselves() -> None:
+    simulation, one, _, _ = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    simulation.network.make_bad([(2, 1)], Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S))
+    simulation.network.cut([(2, 1)])
+    simulation.run(1)
+    simulation.network.join([(2, 1)])
+    seen = len(echo.seen)
+    simulation.run(5)
+    assert len(echo.seen) == seen, "it stalls still"
+    simulation.network.cut([(2, 1)])
+    simulation.network.make_good([(2, 1)])
+    simulation.run(5)
+    assert len(echo.seen) == seen, "it is cut still"
+    simulation.network.join([(2, 1)])
+    simulation.run(5)
+    assert len(echo.seen) - seen > 1500
+
+
+def test_another_badness_ends_a_stall_and_lets_go_what_it_held() -> None:
+    simulation, one, _, _ = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    network, came = simulation.network, list[int]()
+    network.make_bad([(2, 1)], Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S))
+    for number in range(50):
+        network.probe((2, 1), partial(came.append, number))
+    simulation.run(1)
+    seen = len(echo.seen)
+    assert came == []
+    network.make_bad([(2, 1)], Badness(delay_ns=1))
+    simulation.run(1)
+    assert not network.is_stalled(2, 1)
+    assert len(came) > 45
+    assert len(echo.seen) - seen > 150
+
+
+def test_without_a_seed_one_draw_decides_for_both_ways() -> None:
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
+    half = Badness(stall_ns=60 * NS_PER_S, open_ns=NS_PER_S, stall_share=0.5)
+    network = simulation.network
+    network.make_bad([(2, 1), (1, 2)], half)
+    there, back = network._bad[2, 1], network._bad[1, 2]
+    keys = [f"{number}" for number in range(40)]
+    assert [*map(there.stalls, keys)] == [*map(back.stalls, keys)]
+    assert {*map(there.stalls, keys)} == {True, False}
+
+
+def test_a_flow_that_is_held_is_held_again_as_itself() -> None:
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=NS_PER_S)
+    network, came = simulation.network, list[int]()
+    half = Badness(stall_ns=60 * NS_PER_S, open_ns=1, stall_share=0.5)
+    network.make_bad([(2, 1)], half, seed=1)
+    stalls = [flow for flow in range(1, 20) if network._bad[2, 1].stalls(f"flow-{flow}")]
+    for flow in range(1, 20):
+        network.probe((2, 1), partial(came.append, flow), flow=flow)
+    simulation.run(1)
+    assert {*came}.isdisjoint(stalls)
+    network.make_bad([(2, 1)], half, seed=1)  # Lets go what is held, and stalls at once.
+    simulation.run(1)
+    assert {*came}.isdisjoint(stalls)
+
+
+def test_what_a_cut_keeps_is_counted_once_however_often_a_stall_ends() -> None:
+    simulation, *_ = pair(lambda _: Echo(), timeout_ns=600 * NS_PER_S)
+    simulation.run(1)
+    network = simulation.network
+    network.make_bad([(2, 1)], Badness(stall_ns=NS_PER_S, open_ns=1))
+    network.cut([(2, 1)])
+    simulation.run(20)
+    (held,) = network._held.values()
+    assert network.dropped[2, 1] == len(held.held_there) > 1000
+
+
+def test_a_blocked_connection_holds_both_ways_and_others_pass() -> None:
+    simulation, one, two, asking = pair(lambda _: Echo(), timeout_ns=60 * NS_PER_S)
+    simulation.run(1)
+    echo = one.process.machine if one.process else None
+    assert isinstance(echo, Echo)
+    network = simulation.network
+    (connection,) = network.connections()
+    assert (connection.ahead, connection.at_client, connection.at_server) == ((2, 1), True, True)
+    network.block(connection, "a")
+    seen, answered = len(echo.seen), len(asking.answers)
+    simulation.run(1)
+    assert len(echo.seen) - seen <= 1
+    assert len(asking.answers) - answered <= 1
+    assert connection.blocked["a"] >= 99
+    network.block(connection, "b")
+    simulation.run(1)
+    assert connection.blocked["a"] >= 199
+    assert 99 <= connection.blocked["b"] < 110, "what waited before is not its own"
+    network.unblock(connection, "a")
+    simulation.run(1)
+    assert len(echo.seen) - seen <= 1, "the other block is in force"
+    came: list[int] = []
+    network.probe((2, 1), lambda: came.append(1))
+    simulation.run(0.1)
+    assert came, "the link is open"
+    assert network.connections() == [connection], "neither end was told"
+    network.unblock(connection, "b")
+    simulation.run(4)
+    numbers = [number for _, number, _ in asking.answers]
+    assert numbers == list(range(1, len(numbers) + 1)), "TCP sent them again, in order"
+    network.block(connection, "a")
+    assert two.process is not None
+    network.break_off(connection)
+    simulation.run(1)
+    assert connection.at_client, "its end does not get through either"
+    network.unblock(connection, "a")
+    simulation.run(4)
+    assert connection not in network.connections()
+    assert network.connections(), "another one is in its place"
+
+
+def test_connections_that_are_over_are_forgotten_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_module, "MANY", 10)
+    simulation, one, *_ = pair(lambda _: Echo())
+    network, opened = simulation.network, set[int]()
+    for _ in range(100):
+        simulation.run(0.1)
+        (connection,) = network.connections()
+        opened.add(connection.number)
+        network.break_off(connection)
+    assert len(opened) > 90
+    assert len(network._made) <= 20
+    simulation.run(0.1)
+    one.lose_power()
+    simulation.run(0.1)
+    (connection,) = network.connections()
+    assert connection.at_client, "it was never told"
+    assert not connection.at_server
 
 
 def test_a_connection_that_is_opened_needs_both_ways() -> None:

@@ -68,6 +68,7 @@ class DockerHosts(LinkedHosts):
     """
 
     kind = "docker"
+    clients_are_ours = False
 
     def __init__(
         self, nodes: Sequence[str], processes_file: Path, *, image: str, own_software: bool = False
@@ -243,7 +244,8 @@ class DockerHosts(LinkedHosts):
                 self.table,
                 chain(_outward(cut_id)),
             ]
-            for receiver, packets in dropped_packets(self.machine(sender).run(argv)):
+            listing = self.machine(sender).run(argv)
+            for receiver, packets in dropped_packets(listing, {chain(_outward(cut_id))}):
                 counts[sender, receiver] = packets
         return counts
 
@@ -292,7 +294,7 @@ class DockerHosts(LinkedHosts):
                 machine.close()
             for machine in machines.values():
                 machine.wait_closed()
-            for book in (self._cuts, self._shapes, self._to_clients, self._holders):
+            for book in (self._cuts, self._shapes, self._blocks, self._to_clients, self._holders):
                 book.clear()
             self._containers.clear()
 

@@ -49,11 +49,12 @@ def examine(order: Order) -> Order:
     }
 
 
-def try_shape(order: Order) -> Order:
-    """Return why links from this host cannot be made bad; empty if they can. Nothing is left.
+def try_program(order: Order) -> Order:
+    """Return why a program cannot do on this host what it is for; empty if it can; leaves nothing.
 
     Args:
-        order: `program`, the shaper's text; `flag`, with which it tries; `addresses` of others.
+        order: `program`, its text; `flag`, with which it tries; `addresses` of others, if it needs
+            them.
     """
     program = [sys.executable, "-I", "-S", "-c", order["program"], order["flag"]]
     try:

@@ -1,11 +1,11 @@
 """What an ssh host must have, found out by trying; what it lacks, as one sentence."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster.hosts import shaper
+from cluster.hosts import shaper, sockets
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.ssh.connection import SshConnection
 from cluster.hosts.ssh.file import SshHost
@@ -72,29 +72,44 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
 
     One that cannot be reached tells nothing: whoever needs it is told so elsewhere.
     """
+    program = Path(shaper.__file__).read_text(encoding="utf-8")
+    return _why_not_anywhere(
+        hosts,
+        "links cannot be made bad",
+        lambda host: {
+            "program": program,
+            "flag": shaper.TRIAL,
+            "addresses": [each.address for each in hosts if each is not host],
+        },
+    )
+
+
+def why_not_reset(hosts: Sequence[SshHost]) -> str:
+    """Return why connections between hosts cannot be reset, found out as above."""
+    program = Path(sockets.__file__).read_text(encoding="utf-8")
+    order = {"program": program, "flag": "", "addresses": ()}
+    return _why_not_anywhere(hosts, "connections cannot be reset", lambda _: order)
+
+
+def _why_not_anywhere(
+    hosts: Sequence[SshHost], what: str, order: Callable[[SshHost], Mapping[str, object]]
+) -> str:
     with ThreadPoolExecutor(max(1, len(hosts))) as pool:
-        refused = pool.map(lambda host: _shape_refused(host, hosts), hosts)
+        refused = pool.map(lambda host: _refused(host, what, order(host)), hosts)
         return next((sentence for sentence in refused if sentence), "")
 
 
-def _shape_refused(host: SshHost, others: Sequence[SshHost]) -> str:
+def _refused(host: SshHost, what: str, order: Mapping[str, object]) -> str:
     if host.sudo:
         return f"on {host.name} only nft may be run as root; log in as root"
     connection = SshConnection(host)
     try:
-        refused = connection.call(
-            "try_shape",
-            {
-                "program": Path(shaper.__file__).read_text(encoding="utf-8"),
-                "flag": shaper.TRIAL,
-                "addresses": [each.address for each in others if each is not host],
-            },
-        )["refused"]
+        refused = connection.call("try_program", {**order})["refused"]
     except ClusterError:
         return ""
     finally:
         connection.close()
-    return f"on {host.name} links cannot be made bad ({refused})" if refused else ""
+    return f"on {host.name} {what} ({refused})" if refused else ""
 
 
 def _refuse_java(host: SshHost, said: str | None) -> None:

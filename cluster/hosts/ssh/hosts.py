@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from cluster.hosts import agent, shaper
+from cluster.hosts import agent, shaper, sockets
 from cluster.hosts.agent import Message
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
@@ -42,7 +42,9 @@ LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
 """Endings of files that can be made again from the segments: they stay on the host."""
 LOGS = "logs"
 """In a node's folder: what its programs said."""
-PROGRAMS = tuple(Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__))
+PROGRAMS = tuple(
+    Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__, sockets.__file__)
+)
 """What the warden puts into the run's folder."""
 
 
@@ -212,7 +214,7 @@ class SshHosts(LinkedHosts):
         if self._to_fetch:
             self._everywhere(self._fetch_logs)
         machines, self.machines = self.machines, {}
-        for book in (self._cuts, self._shapes, self._abroad, self._to_fetch):
+        for book in (self._cuts, self._shapes, self._blocks, self._abroad, self._to_fetch):
             book.clear()
         for machine in machines.values():
             machine.close()

@@ -28,7 +28,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.hosts.ssh.errands import LINE, examine, files, remove, try_shape
+from cluster.hosts.ssh.errands import LINE, examine, files, remove, try_program
 from cluster.hosts.ssh.undoing import OURS, WARDEN, Order, now_s, traces, undo
 
 READ_BYTES = 1 << 16
@@ -47,7 +47,7 @@ def main(order: Order) -> None:
     if "folder" in order:
         order["folder"] = str(Path(order["folder"]).expanduser())
     deeds = {"keep": keep, "undo": undo, "traces": traces, "examine": examine}
-    deeds |= {"files": files, "remove": remove, "try_shape": try_shape}
+    deeds |= {"files": files, "remove": remove, "try_program": try_program}
     try:
         answer = deeds[order["do"]](order)
     except OSError as failed:

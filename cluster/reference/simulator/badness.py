@@ -40,6 +40,9 @@ class Badness:
         duplicate: The share of datagrams that come twice.
         reorder: The share that is held back until a later one has passed.
         rate_kbit: So many kilobits a second get through; 0: no limit.
+        stall_ns, open_ns: All that comes waits for so long, and goes on in order; then so long it
+            passes; and so on. The network holds it; 0: none waits.
+        stall_share: Of connections, and of flows of datagrams, so large a share stalls.
     """
 
     delay_ns: int = 0
@@ -48,6 +51,9 @@ class Badness:
     duplicate: float = 0.0
     reorder: float = 0.0
     rate_kbit: float = 0.0
+    stall_ns: int = 0
+    open_ns: int = 0
+    stall_share: float = 1.0
 
 
 class BadLink:
@@ -56,17 +62,23 @@ class BadLink:
     Args:
         badness: How.
         random: Draws.
+        seed: Decides which connections stall, of both ways alike.
     """
 
-    def __init__(self, badness: Badness, random: Random) -> None:
-        self._badness, self._draw = badness, random.random
+    def __init__(self, badness: Badness, random: Random, seed: int = 0) -> None:
+        self.badness, self._draw, self._seed = badness, random.random, seed
         self._per_byte_ns = 8 * MS / badness.rate_kbit if badness.rate_kbit else 0.0
         self._free_ns = 0
         self._held: Arrived | None = None
 
+    def stalls(self, key: str) -> bool:
+        """Tell whether a connection, or a flow of datagrams, is one that stalls."""
+        share = self.badness.stall_share
+        return share >= 1 or Random(f"{self._seed}/{key}").random() < share
+
     def late_ns(self, message: object, now_ns: int) -> int:
         """Return how much later a message of a connection comes for it."""
-        bad, draw = self._badness, self._draw
+        bad, draw = self.badness, self._draw
         late_ns, again_ns = bad.delay_ns + int(draw() * bad.spread_ns), RESEND_NS
         while bad.loss and draw() < bad.loss and again_ns < SLOWEST_RESEND_NS:
             late_ns, again_ns = late_ns + again_ns, 2 * again_ns
@@ -84,7 +96,7 @@ class BadLink:
             arrived: What it brings about.
             now_ns: When it is sent.
         """
-        bad, draw = self._badness, self._draw
+        bad, draw = self.badness, self._draw
         if bad.loss and draw() < bad.loss:
             return []
         copies = 2 if bad.duplicate and draw() < bad.duplicate else 1

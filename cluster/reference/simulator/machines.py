@@ -1,8 +1,9 @@
 """Simulated machines as hosts: what is done to them is asked for as on all others."""
 
 import errno
+import itertools
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -11,14 +12,20 @@ from uuid import UUID
 
 from cluster.protocol import (
     CLIENTS,
+    MOST_FLOWS,
     ClusterError,
     Command,
+    Connection,
     Disk,
+    Ends,
     Link,
     Measured,
+    Opening,
     PowerCut,
     ProcessId,
     Quality,
+    ShapeEnd,
+    Socket,
 )
 from cluster.reference.broker.boot import boot
 from cluster.reference.settings import Settings, parsed
@@ -28,7 +35,8 @@ from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.files import MachineFiles
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import CLIENT
-from cluster.reference.simulator.series import Spacing, measure
+from cluster.reference.simulator.network import Connection as SimulatedConnection
+from cluster.reference.simulator.series import SentVolley, Series, Spacing, measure
 from cluster.reference.simulator.simulation import Simulation
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s
 from results.record.runtime import new_event
@@ -36,6 +44,8 @@ from results.record.runtime import new_event
 SETTINGS = "server.properties"
 PROBES = 5
 """So many datagrams of our own for each look: one may be as late as a packet that was lost."""
+PORT = 9092
+"""In place of every port that listens."""
 DISK_BYTES = 1 << 40
 """Room on a machine's disk, if nobody says how much."""
 PAGE, PAGE_BYTES = "logquake-probe", 4096
@@ -88,6 +98,7 @@ class SimulatedMachines:
         self._cuts: dict[str, tuple[Link, ...]] = {}
         self._dropped_before: dict[str, dict[Link, int]] = {}
         self._shapes: dict[str, tuple[Link, ...]] = {}
+        self._blocks: dict[str, dict[Connection, SimulatedConnection]] = {}
 
     def up(self) -> None:
         """Make the machines; each is off."""
@@ -233,11 +244,15 @@ class SimulatedMachines:
             [self._numbered(link) for link in shaped], _badness(quality), seed=quality.seed
         )
 
-    def unshape(self, shape_id: str) -> frozenset[str]:
+    def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
         """Undo one shape, and no other; none ever ends by itself. Idempotent."""
         links = self._shapes.pop(shape_id, ())
         self._simulation.network.make_good([self._numbered(link) for link in links])
-        return frozenset()
+        return {sender: ShapeEnd() for sender, _ in links}
+
+    def shape_ids(self) -> list[str]:
+        """Return the shapes in force, the oldest first."""
+        return list(self._shapes)
 
     def measure(
         self,
@@ -254,6 +269,86 @@ class SimulatedMachines:
         network, agenda = self._simulation.network, self._simulation.agenda
         told = measure(network, agenda, list(names), spacing)
         return {names[numbers]: each for numbers, each in told.items()}
+
+    def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
+        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+
+        Raises:
+            ClusterError: No machine has so many ports.
+        """
+        if flows > MOST_FLOWS:
+            raise ClusterError(f"a machine has {MOST_FLOWS} ports to send from, not {flows}")
+        spacing = Spacing(count=count, size=64, interval_s=0.0, burst=count, flows=flows)
+        network, agenda = self._simulation.network, self._simulation.agenda
+        series = {link: Series(network, agenda, self._numbered(link), spacing) for link in links}
+        for each in series.values():
+            each.send(count)
+        return SentVolley(series)
+
+    def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
+        """Return the connections over links, in either direction; ports of clients are numbers."""
+        pairs = {frozenset(link) for link in links}
+        return {
+            named: Ends(
+                client=_socket(each.number, each.held_there) if each.at_client else None,
+                server=_socket(each.number, each.held_back) if each.at_server else None,
+            )
+            for named, each in self._connections().items()
+            if frozenset({named.client, named.server}) in pairs
+        }
+
+    def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
+        """End connections: what is under way is lost, and both ends learn of it."""
+        there = self._connections()
+        ended = [each for each in wanted if each in there and not there[each].broken]
+        for each in ended:
+            self._simulation.network.break_off(there[each])
+        return ended
+
+    def block(self, block_id: str, wanted: Collection[Connection]) -> None:
+        """Let nothing through over connections; neither end is told."""
+        there = self._connections()
+        those = {each: there[each] for each in wanted if each in there}
+        self._blocks.setdefault(block_id, {}).update(those)
+        for each in those.values():
+            self._simulation.network.block(each, block_id)
+
+    def unblock(self, block_id: str) -> None:
+        """Undo one block, and no other. Idempotent."""
+        for each in self._blocks.pop(block_id, {}).values():
+            self._simulation.network.unblock(each, block_id)
+
+    def blocked(self, block_id: str) -> Mapping[Connection, int]:
+        """Return how many messages of each connection have come to wait for a block."""
+        block = self._blocks.get(block_id, {})
+        return {named: each.blocked.get(block_id, 0) for named, each in block.items()}
+
+    def block_ids(self) -> list[str]:
+        """Return the blocks in force, the oldest first."""
+        return list(self._blocks)
+
+    def is_blocked(self, block_id: str) -> bool:
+        """Tell whether a block still holds any connection, as the network has it."""
+        return any(block_id in each.blocked for each in self._simulation.network.connections())
+
+    def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
+        """Return of each if datagrams pass both ways: a handshake takes no more."""
+        ways = ((link, link[::-1]) for link in (each[:2] for each in openings))
+        through = self.probe(dict.fromkeys(itertools.chain.from_iterable(ways)))
+        return {(a, b, port): through[a, b] and through[b, a] for a, b, port in openings}
+
+    def _connections(self) -> Mapping[Connection, SimulatedConnection]:
+        names = {CLIENT: CLIENTS}
+        names |= {machine.host.id: node for node, machine in self._machines.items()}
+        return {
+            Connection(
+                client=names[each.ahead[0]],
+                client_port=each.number,
+                server=names[each.ahead[1]],
+                server_port=PORT,
+            ): each
+            for each in self._simulation.network.connections()
+        }
 
     def fill_disk(self, node: str) -> int:
         """Take all the room that is left on a machine's disk; return how many bytes that were."""
@@ -368,6 +463,10 @@ class SimulatedMachines:
         return self._machines[node].host.id
 
 
+def _socket(number: int, held: Sequence[object]) -> Socket:
+    return Socket(inode=number, unacknowledged=len(held), again=int(bool(held)))
+
+
 def _badness(quality: Quality) -> Badness:
     """Return what a quality is to a simulated link, where nothing comes before it was sent."""
     earliest_ms = max(0.0, quality.delay_ms - quality.jitter_ms)
@@ -379,4 +478,7 @@ def _badness(quality: Quality) -> Badness:
         duplicate=quality.duplicate,
         reorder=quality.reorder,
         rate_kbit=quality.rate_kbit,
+        stall_ns=round(quality.stall_ms * MS),
+        open_ns=round(quality.open_ms * MS),
+        stall_share=quality.stall_share,
     )

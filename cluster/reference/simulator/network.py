@@ -32,6 +32,8 @@ CLIENT = -1
 """In a link: any machine of clients, of whom each has a number below zero."""
 NEVER = 1 << 63
 """Behind all virtual time."""
+MANY = 1000
+"""So many connections are remembered before those that are over are forgotten."""
 
 Link = tuple[int, int]
 """From a machine to another; one way."""
@@ -102,6 +104,8 @@ class Connection:
         looks_ns: When the client looks next for what is overdue.
         client_open, server_open: Whether the processes at its ends still hold it.
         broken: Nothing more comes over it but its end.
+        blocked: While not empty, what is sent over it waits, its end too, and neither end is told:
+            by each block, how many messages have come to wait since.
     """
 
     number: int
@@ -115,10 +119,28 @@ class Connection:
     client_open: bool = True
     server_open: bool = True
     broken: bool = False
+    blocked: dict[str, int] = field(default_factory=dict)
     there_ns: int = 0
     back_ns: int = 0
     held_there: deque[tuple[int, object]] = field(default_factory=deque)
     held_back: deque[tuple[int, object]] = field(default_factory=deque)
+
+    @property
+    def at_client(self) -> bool:
+        """Whether the end that opened it holds it, and knows of an answer to that."""
+        return self.client_open and self.client.alive and self.server is not None
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the other end holds it."""
+        return self.server is not None and self.server.alive and self.server_open
+
+    @property
+    def is_over(self) -> bool:
+        """Whether neither end holds it, nor ever will."""
+        if self.server is None:
+            return self.broken
+        return not (self.at_client or self.at_server)
 
 
 class Network:
@@ -140,9 +162,14 @@ class Network:
         self._slow_share = latency.slow_share
         self._cuts: dict[Link, int] = {}
         self._bad: dict[Link, BadLink] = {}
+        self._stalled: dict[Link, list[tuple[Callable[[], object], int]]] = {}
+        """Datagrams that links hold, each with its flow."""
         self._held: dict[int, Connection] = {}
         self._last: dict[Link, int] = {}
         self._opened = 0
+        self._made: dict[int, Connection] = {}
+        """Those that may be established, and some that are over."""
+        self._tidies_at = MANY
         self.messages = 0
         """How many messages were handed over."""
         self.dropped: dict[Link, int] = {}
@@ -154,12 +181,19 @@ class Network:
         mine = client.id if client.id >= 0 else CLIENT
         ahead, behind = (mine, to.id), (to.id, mine)
         made = Connection(self._opened, ahead, behind, client, to)
+        self._remember(made)
         now = self._agenda.now
         made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)
         if self._latency.mean_life_s is not None:
             life_ns = int(self._random.expovariate(1 / self._latency.mean_life_s) * 1e9)
             self._agenda.at(now + life_ns, self.break_off, made)
         return made
+
+    def _remember(self, made: Connection) -> None:
+        if len(self._made) >= self._tidies_at:
+            left = {number: each for number, each in self._made.items() if not each.is_over}
+            self._made, self._tidies_at = left, max(MANY, 2 * len(left))
+        self._made[made.number] = made
 
     def send_there(self, over: Connection, number: int, message: object) -> None:
         """Send from the client's end; `END` for a number closes it."""
@@ -185,6 +219,21 @@ class Network:
         self.send_there(connection, END, None)
         self.send_back(connection, END, None)
 
+    def connections(self) -> list[Connection]:
+        """Return all connections that an end has established, the oldest first."""
+        return [each for each in self._made.values() if each.at_client or each.at_server]
+
+    def block(self, connection: Connection, block_id: str) -> None:
+        """Let nothing through over a connection; neither end is told. Blocks add up."""
+        connection.blocked.setdefault(block_id, 0)
+
+    def unblock(self, connection: Connection, block_id: str) -> None:
+        """Take one block back; what was sent meanwhile comes as TCP sends it again."""
+        connection.blocked.pop(block_id, None)
+        if connection.number in self._held and not connection.blocked:
+            delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
+            self._agenda.after(delay_ns, self._let_go, connection)
+
     def cut(self, links: list[Link]) -> None:
         """Let nothing through from a machine to another; cuts add up."""
         for link in links:
@@ -204,7 +253,9 @@ class Network:
         """Tell whether a link is cut."""
         return (sender, receiver) in self._cuts
 
-    def probe(self, link: Link, arrived: Callable[[], object], *, size: int = 64) -> None:
+    def probe(
+        self, link: Link, arrived: Callable[[], object], *, size: int = 64, flow: int = 0
+    ) -> None:
         """Send a datagram; `arrived` is called there, if it gets there.
 
         In order with others of its link; over a bad link it may get lost, come twice, or behind a
@@ -217,10 +268,10 @@ class Network:
         self._last[link] = due_ns
         bad = self._bad.get(link)
         if bad is None:
-            self._agenda.at(due_ns, self._probed, link, arrived)
+            self._agenda.at(due_ns, self._probed, link, arrived, flow)
             return
         for late_ns, what in bad.departures(size, arrived, now):
-            self._agenda.at(due_ns + late_ns, self._probed, link, what)
+            self._agenda.at(due_ns + late_ns, self._probed, link, what, flow)
         if bad.is_held(arrived):
             self._agenda.after(HELD_NS, self._overdue, bad, link, arrived)
 
@@ -228,9 +279,11 @@ class Network:
         if bad.let_go(arrived):
             self._probed(link, arrived)
 
-    def _probed(self, link: Link, arrived: Callable[[], object]) -> None:
+    def _probed(self, link: Link, arrived: Callable[[], object], flow: int = 0) -> None:
         if link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
+        elif link in self._stalled and self._bad[link].stalls(f"flow-{flow}"):
+            self._stalled[link].append((arrived, flow))
         else:
             arrived()
 
@@ -238,18 +291,49 @@ class Network:
         """Make links bad.
 
         Args:
-            links: Which, each by itself.
+            links: Which, each by itself; what one holds of a stall before goes on.
             badness: How.
             seed: Of the draws; None: the network's own.
         """
+        drawn = self._random.getrandbits(32) if seed is None else seed
         for link in links:
-            drawn = self._random.getrandbits(32) if seed is None else seed
-            self._bad[link] = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"))
+            self._pass_on(link)
+            bad = BadLink(badness, Random(f"{drawn}/{link[0]}>{link[1]}"), drawn)
+            self._bad[link] = bad
+            if badness.stall_ns:
+                self._stall(link, bad)
 
     def make_good(self, links: list[Link]) -> None:
-        """Make links as they were."""
+        """Make links as they were; what they hold goes on."""
         for link in links:
             self._bad.pop(link, None)
+            self._pass_on(link)
+
+    def is_stalled(self, sender: int, receiver: int) -> bool:
+        """Tell whether a link holds what comes."""
+        return (sender, receiver) in self._stalled
+
+    def _stall(self, link: Link, bad: BadLink) -> None:
+        """Hold what comes over a link, for a while, as long as nobody made it another one."""
+        if self._bad.get(link) is bad:
+            self._stalled.setdefault(link, [])
+            self._agenda.after(bad.badness.stall_ns, self._open, link, bad)
+
+    def _open(self, link: Link, bad: BadLink) -> None:
+        if self._bad.get(link) is bad:
+            self._pass_on(link)
+            self._agenda.after(bad.badness.open_ns, self._stall, link, bad)
+
+    def _pass_on(self, link: Link) -> None:
+        """Hold nothing any more; what was held comes now, in order."""
+        datagrams = self._stalled.pop(link, None)
+        if datagrams is None:
+            return
+        for arrived, flow in datagrams:
+            self._agenda.after(0, self._probed, link, arrived, flow)
+        for connection in self._held.values():
+            if link in {connection.ahead, connection.behind}:
+                self._agenda.after(0, self._let_go, connection)
 
     def _delay_ns(self, link: Link, message: object = None) -> int:
         draw = self._draw
@@ -261,7 +345,12 @@ class Network:
         return delay_ns
 
     def _come_there(self, over: Connection, number: int, message: object) -> None:
-        if (self._cuts and self._stops_there(over)) or over.held_there:
+        if self._cuts and over.ahead in self._cuts:
+            self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
+        if over.blocked:
+            _count(over)
+        stops = over.blocked or self._cuts or self._stalled
+        if (stops and self._stops_there(over)) or over.held_there:
             over.held_there.append((number, message))
             self._held[over.number] = over
             return
@@ -273,11 +362,17 @@ class Network:
             self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
-        if over.ahead in self._cuts:
-            self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
+        if over.blocked or over.ahead in self._cuts or self._holds(over.ahead, over):
             return True
         # A handshake needs both ways.
-        return over.server is None and over.behind in self._cuts
+        opens = over.server is None
+        return opens and (over.behind in self._cuts or self._holds(over.behind, over))
+
+    def _stops_back(self, over: Connection) -> bool:
+        return bool(over.blocked) or over.behind in self._cuts or self._holds(over.behind, over)
+
+    def _holds(self, link: Link, over: Connection) -> bool:
+        return link in self._stalled and self._bad[link].stalls(f"{over.number}")
 
     def _hand_over_there(self, over: Connection, number: int, message: object) -> None:
         if over.broken and number != END:
@@ -310,12 +405,15 @@ class Network:
 
     def _come_back(self, over: Connection, number: int, message: object) -> None:
         link = over.behind
-        if over.held_back or (self._cuts and link in self._cuts):
+        if self._cuts and link in self._cuts:
             self.dropped[link] = self.dropped.get(link, 0) + 1
-            over.held_back.append((number, message))
-            self._held[over.number] = over
+        elif over.blocked:
+            _count(over)
+        elif not (over.held_back or (self._stalled and self._holds(link, over))):
+            self._hand_over_back(over, number, message)
             return
-        self._hand_over_back(over, number, message)
+        over.held_back.append((number, message))
+        self._held[over.number] = over
 
     def _hand_over_back(self, over: Connection, number: int, message: object) -> None:
         if (over.broken and number != END) or not (over.client_open and over.client.alive):
@@ -324,10 +422,16 @@ class Network:
         over.client.answered(over, number, message)
 
     def _let_go(self, over: Connection) -> None:
-        """Hand over what was held, as far as nothing cuts it now."""
-        while over.held_there and not (self._cuts and self._stops_there(over)):
+        """Hand over what was held, as far as nothing cuts or stalls it now."""
+        while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
-        while over.held_back and over.behind not in self._cuts:
+        while over.held_back and not self._stops_back(over):
             self._hand_over_back(over, *over.held_back.popleft())
         if not over.held_there and not over.held_back:
             self._held.pop(over.number, None)
+
+
+def _count(over: Connection) -> None:
+    """Count a message that waits for each of the blocks."""
+    for block_id in over.blocked:
+        over.blocked[block_id] += 1

@@ -24,13 +24,15 @@ class Spacing:
     size: int
     interval_s: float
     burst: int
+    flows: int = 1
 
 
-class _Series:
+class Series:
     """What was sent over one link, and what came of it."""
 
-    def __init__(self, network: Network, agenda: Agenda, link: Link, size: int) -> None:
-        self._network, self._agenda, self._size = network, agenda, size
+    def __init__(self, network: Network, agenda: Agenda, link: Link, spacing: Spacing) -> None:
+        self._network, self._agenda = network, agenda
+        self._size, self._flows = spacing.size, spacing.flows
         self._link, self._back = link, (link[1], link[0])
         self._sent_ns: list[int] = []
         self._trips_ns: dict[int, int] = {}
@@ -43,12 +45,15 @@ class _Series:
         return len(self._numbers), len(self._trips_ns)
 
     def send(self, count: int) -> None:
+        """Send as many more, all at once."""
         for _ in range(count):
             number = len(self._sent_ns)
             self._sent_ns.append(self._agenda.now)
-            self._network.probe(self._link, partial(self._arrived, number), size=self._size)
+            arrived, flow = partial(self._arrived, number), number % self._flows
+            self._network.probe(self._link, arrived, size=self._size, flow=flow)
 
     def told(self) -> Measured:
+        """Return what has become of them so far."""
         return Measured.of(
             self._numbers,
             sent=len(self._sent_ns),
@@ -60,14 +65,18 @@ class _Series:
         self._last_ns = self._agenda.now
         self._first_ns = self._first_ns if self._numbers else self._last_ns
         self._numbers.append(number)
-        self._network.probe(self._back, partial(self._returned, number))
+        flow = number % self._flows
+        self._network.probe(self._back, partial(self._returned, number), flow=flow)
 
     def _returned(self, number: int) -> None:
         self._trips_ns.setdefault(number, self._agenda.now - self._sent_ns[number])
 
 
 def measure(
-    network: Network, agenda: Agenda, links: Collection[Link], spacing: Spacing
+    network: Network,
+    agenda: Agenda,
+    links: Collection[Link],
+    spacing: Spacing,
 ) -> Mapping[Link, Measured]:
     """Send a series over each link at the same time, and wait until all came or none comes.
 
@@ -78,7 +87,7 @@ def measure(
         spacing: Of each series.
     """
     count, burst = spacing.count, spacing.burst
-    series = {link: _Series(network, agenda, link, spacing.size) for link in links}
+    series = {link: Series(network, agenda, link, spacing) for link in links}
     for first in range(0, count, burst):
         after_ns = round(first * spacing.interval_s * _NS_PER_S)
         for each in series.values():
@@ -94,3 +103,14 @@ def measure(
             break
         pause_until(now_s + _LOOK_S)
     return {link: each.told() for link, each in series.items()}
+
+
+class SentVolley:
+    """Implements `cluster.protocol.Volley` over simulated links, whose names it is given."""
+
+    def __init__(self, series: Mapping[tuple[str, str], Series]) -> None:
+        self._series = series
+
+    def look(self) -> Mapping[tuple[str, str], Measured]:
+        """Return what has become of the datagrams so far."""
+        return {link: each.told() for link, each in self._series.items()}

@@ -1,0 +1,274 @@
+"""lost-write, of a topic that a fault made again: an acknowledged record of its last life is gone.
+
+Definition: a record of the last incarnation of such a topic that was acknowledged with acks=all and
+is missing from the final log of its last leader. That is the leader that brokers' metadata named
+last, in the highest leader epoch. Of a record that the last leader has: it is missing from the
+final log of another member of the last ISR. That is the ISR that the last leader reported last, two
+seconds or more after the last acknowledgement.
+
+Why it proves something: an acknowledgement says that every in-sync replica has the record, whatever
+its topic's name was used for before. A broker that comes back with the log of a deleted topic must
+neither serve it as the new one, nor join the ISR with it, nor remove the new one's log with it. A
+node whose other logs were read, and that has no log of the topic, lacks all of its records.
+
+What would not prove it: a record of a deleted incarnation, which is lost on purpose; a record that
+was not acknowledged, as the end of a log behind the high watermark; a follower outside of the ISR;
+a log that could not be read to its end; a record that every replica lost with its power or its
+disk; a run whose brokers were not stopped. Clients never read such a topic, so reads are not
+judged.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from checkers import lost_write, under_replicated
+from checkers.client_reasons import hold
+from checkers.columns import equal, ints, present, select
+from checkers.disk_losses import TOLD_LATE_NS, excuses_of_disk, lost_on_disks
+from checkers.facts import FINAL, RemadeTopic
+from checkers.findings import anomaly_at, findings, texts_in
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Findings, Labels, Premise, Scope, Waits
+from checkers.replica_reasons import listed
+from results.record.terms import Source
+from results.record.verdict import Anomaly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """An acknowledged record that logs lack which must have it.
+
+    Attributes:
+        logs: These logs.
+    """
+
+    offset: int
+    value: int
+    logs: tuple[ReplicaLog, ...]
+
+
+def _reported(group: Group) -> pa.Table:
+    """Return the row of `leadership` that names the last leader; no row: none was named."""
+    rows = group.table("leadership")
+    named = select(rows, equal(rows, "source", Source.METADATA) & (ints(rows, "leader") >= 0))
+    return _last(named)
+
+
+def _last(rows: pa.Table) -> pa.Table:
+    """Return the row of the highest leader epoch that was observed last."""
+    order = np.lexsort((ints(rows, "observed_ns"), ints(rows, "leader_epoch")))
+    return rows.take(order[-1:])
+
+
+def _leader(group: Group) -> str:
+    """Return the last leader; empty: none was named."""
+    return "".join(f"n{leader}" for leader in ints(_reported(group), "leader").tolist())
+
+
+def _log(group: Group, node: str) -> ReplicaLog | None:
+    """Return a node's final log of the partition; None: nobody knows what it had.
+
+    It is empty if the node has none, and other logs of the node were read.
+    """
+    log = group.logs.get(FINAL, {}).get(node)
+    was_read = node in group.facts.collected_nodes - group.facts.unreadable_nodes
+    if log is None and was_read and group.facts.snapshot == FINAL:
+        none = group.table("replica_records").slice(0, 0)
+        return ReplicaLog(node=node, start=0, end=0, whole=True, records=none)
+    return log
+
+
+def _acked(group: Group, topic: RemadeTopic) -> list[tuple[int, int]]:
+    """Return offset and value of each acknowledged record of the partition."""
+    return sorted(each[1:] for each in topic.acked if each[0] == group.partition)
+
+
+def _check(group: Group) -> Findings:
+    topic = group.remade
+    if topic is None or not group.shows_logs:
+        return Findings(rows=0)
+    acked, leader = _acked(group, topic), _leader(group)
+    log = _log(group, leader)
+    if log is None or not acked:
+        return Findings(rows=0, gaps=_gaps(group, leader, acked=bool(acked)))
+    lost = [Lack(offset=at, value=value, logs=(log,)) for at, value in acked if not log.has(value)]
+    return findings(
+        len(acked),
+        lost,
+        lambda each: _describe(group, leader, each),
+        lambda each: (lost_on_disks(group, each.offset, topic.made_ns), _unsound(group, each)),
+    )
+
+
+def _gaps(group: Group, leader: str, *, acked: bool) -> tuple[str, ...]:
+    if group.facts.snapshot != FINAL:
+        return ()  # Another sentence says that the run has no final snapshot.
+    if not acked:
+        return (f"no record of the last incarnation of {group.place} was acknowledged",)
+    if not leader:
+        return (f"no broker named a leader of {group.place}, so there is no log to judge by",)
+    return (f"the log of {group.place} on {leader}, its last leader, is not there",)
+
+
+def _unsound(group: Group, lack: Lack) -> tuple[str, ...]:
+    """Return the premise that does not hold if one of the logs could not be read to its end."""
+    unreadable = group.facts.unreadable_nodes
+    sound = all(log.whole and log.node not in unreadable for log in lack.logs)
+    return () if sound else (Premise.READABLE_LOGS.value,)
+
+
+def _describe(group: Group, leader: str, lack: Lack) -> Anomaly:
+    found_on = _nodes_with(group, lack.value)
+    there = f", but is in that of {', '.join(found_on)}" if found_on else ""
+    return anomaly_at(
+        group,
+        lost_write.NAME,
+        sentence=f"{_subject(group, lack)}, is missing from the log of the last leader"
+        f" {leader}{there}",
+        evidence={
+            "value": lack.value,
+            "offset": lack.offset,
+            "topic_id": group.topic_id,
+            "final_leader": leader,
+            "missing_from_leaders_log": True,
+            "found_on": found_on,
+        },
+        offset=lack.offset,
+    )
+
+
+def _subject(group: Group, lack: Lack) -> str:
+    return (
+        f"value {lack.value}, acknowledged at offset {lack.offset} of {group.place} (topic id"
+        f" {group.topic_id}, which a fault made again)"
+    )
+
+
+def _nodes_with(group: Group, value: int) -> list[str]:
+    logs = sorted(group.logs.get(FINAL, {}).items())
+    return [node for node, log in logs if log.has(value)]
+
+
+def _why(group: Group, found: Anomaly) -> str:
+    """Return which logs have the record, or that none has."""
+    logs, leader = group.logs.get(FINAL, {}), _leader(group)
+    if nodes := texts_in(found, "found_on"):
+        return f"{hold(nodes)} it, and its leader's does not"
+    lack = [f"{hold(sorted(logs), 'lack')} it"] if logs else []
+    return " and ".join([*lack, *([] if leader in logs else [f"{leader} has no log of the topic"])])
+
+
+def _last_isr(group: Group, topic: RemadeTopic) -> list[str]:
+    """Return the last ISR; empty: the leader did not report it late enough.
+
+    A broker may report a changed ISR up to two seconds late. The leader's own report counts:
+    another broker may be cut off from the controllers.
+    """
+    leader, rows = _leader(group), group.table("leadership")
+    own = equal(rows, "source", Source.METADATA) & equal(rows, "observer", leader)
+    own &= present(rows, "isr") & (ints(rows, "leader_epoch") == _epoch(group))
+    last = _last(select(rows, own))
+    late = ints(last, "asked_ns") >= topic.healed_ns + TOLD_LATE_NS
+    return [f"n{broker}" for isr in select(last, late)["isr"].to_pylist() for broker in isr or ()]
+
+
+def _epoch(group: Group) -> int:
+    return int(ints(_reported(group), "leader_epoch").max(initial=-1))
+
+
+def _check_copies(group: Group) -> Findings:
+    topic = group.remade
+    if topic is None or not group.shows_logs:
+        return Findings(rows=0)
+    led = _log(group, _leader(group))
+    if led is None:
+        return Findings(rows=0)  # `_check` says why.
+    acked = [each for each in _acked(group, topic) if led.has(each[1])]
+    isr = _last_isr(group, topic)
+    if not isr:
+        late = f"{led.node} did not report the ISR of {group.place} after the last acknowledgement"
+        return Findings(rows=0, gaps=(late,))
+    logs = [log for node in isr if node != led.node and (log := _log(group, node))]
+    lacks = [
+        Lack(offset=at, value=value, logs=tuple(short))
+        for at, value in acked
+        if (short := [log for log in logs if not log.holds(np.array([at]), np.array([value]))[0]])
+    ]
+    return findings(
+        len(acked) * bool(logs),
+        lacks,
+        lambda each: _describe_copies(group, led.node, each),
+        lambda each: _labels_of_copies(group, each, since_ns=topic.made_ns),
+    )
+
+
+def _labels_of_copies(group: Group, lack: Lack, *, since_ns: int) -> Labels:
+    ends = (lack.offset, lack.offset)
+    excused = [excuses_of_disk(group, log.node, ends, since_ns=since_ns) for log in lack.logs]
+    excuses = {each for some in excused for each in some} if all(excused) else set()
+    return tuple(sorted(excuses)), _unsound(group, lack)
+
+
+def _describe_copies(group: Group, leader: str, lack: Lack) -> Anomaly:
+    lacking = [log.node for log in lack.logs]
+    logs = "the log" if len(lacking) == 1 else "the logs"
+    were = "was" if len(lacking) == 1 else "were"
+    return anomaly_at(
+        group,
+        under_replicated.NAME,
+        sentence=f"{_subject(group, lack)}, is in the log of the last leader {leader}, but not at"
+        f" that offset in {logs} of {listed(lacking)}, which {were} in sync by the leader's last"
+        " report",
+        evidence={
+            "value": lack.value,
+            "offset": lack.offset,
+            "topic_id": group.topic_id,
+            "final_leader": leader,
+            "lacking": lacking,
+            "found_on": _nodes_with(group, lack.value),
+        },
+        offset=lack.offset,
+    )
+
+
+def _why_copies(group: Group, found: Anomaly) -> str:
+    """Return how far the logs came that lack the record."""
+    logs = group.logs.get(FINAL, {})
+    ends = [
+        f"{node}'s log of it ended at {logs[node].end}"
+        if node in logs
+        else f"{node} had no log of it"
+        for node in texts_in(found, "lacking")
+    ]
+    return (
+        f"a fault made {group.topic} again (topic id {group.topic_id}) while a broker was down;"
+        f" when the brokers had stopped, {' and '.join(ends)}"
+    )
+
+
+CHECKER = replace(
+    lost_write.CHECKER,
+    why=_why,
+    scope=Scope.REMADE,
+    check=_check,
+    tables=("leadership", "replica_records", "replica_states"),
+    applies=lambda facts: bool(facts.remade),
+    compares="acknowledged records of a topic made again, looked for in the last leader's log",
+    looks_for="the same, of a topic that a fault made again: an acknowledged record of its last"
+    " incarnation that is not in the last leader's log",
+    meanwhile=None,
+    waits=Waits.STOPPED,
+)
+COPIES_CHECKER = replace(
+    under_replicated.CHECKER,
+    why=_why_copies,
+    scope=Scope.REMADE,
+    check=_check_copies,
+    tables=CHECKER.tables,
+    applies=CHECKER.applies,
+    compares="acknowledged records of a topic made again, looked for in the logs of the last ISR",
+    looks_for="the same, of a topic that a fault made again: an acknowledged record that the last"
+    " leader has, and that is not in the log of another member of the last ISR",
+)

@@ -1,0 +1,60 @@
+"""Topics that faults made again: what the judge must know of their last incarnations.
+
+It is in the heal effect of the fault's row. A fault that was never healed has none: then nothing of
+its topic is judged, and the run is unknown because of the fault.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+
+import pyarrow as pa
+
+from checkers.columns import ints, present, select, texts
+from checkers.disk_losses import json_object
+from checkers.facts import RemadeTopic
+from results.record.clock import NS_PER_S
+from results.record.terms import REMADE_PREFIX
+
+_KIND = "remade-back"
+"""Of the effect of such a heal."""
+
+
+def remade_topics(faults: pa.Table) -> tuple[RemadeTopic, ...]:
+    """Return the last incarnations, in the faults' order; a row that is damaged has none."""
+    over = select(faults, present(faults, "healed_ns"))
+    rows = zip(texts(over, "heal_effect"), ints(over, "healed_ns").tolist(), strict=True)
+    return tuple(topic for row in rows for topic in _topics(*row))
+
+
+def _topics(heal_effect: str, healed_ns: int) -> Iterator[RemadeTopic]:
+    match json_object(heal_effect):
+        case {
+            "kind": kind,
+            "topic": str(topic),
+            "topic_id": str(topic_id),
+            "age_s": int() | float() as age_s,
+            "replicas": dict(replicas),
+            "acked": list(acked),
+        } if kind == _KIND and topic.startswith(REMADE_PREFIX) and isfinite(age_s):
+            yield RemadeTopic(
+                topic=topic,
+                topic_id=topic_id,
+                replicas={
+                    int(number): tuple(map(str, nodes))
+                    for number, nodes in replicas.items()
+                    if str(number).isdecimal() and isinstance(nodes, list)
+                },
+                acked=tuple(place for each in acked for place in _acked(each)),
+                made_ns=healed_ns - round(age_s * NS_PER_S),
+                healed_ns=healed_ns,
+            )
+        case _:
+            pass
+
+
+def _acked(told: object) -> Iterator[tuple[int, int, int]]:
+    match told:
+        case {"partition": int(partition), "offset": int(offset), "value": int(value)}:
+            yield partition, offset, value
+        case _:
+            pass

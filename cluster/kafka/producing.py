@@ -1,0 +1,105 @@
+"""One record in one Produce request, with acks=all: nothing is batched, and nothing sent again."""
+
+import io
+from datetime import UTC, datetime, timedelta
+
+from kio.records.schema import NewRecordBatch, Record
+from kio.records.writers import write_new_batch
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9.request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.types import ProducerId, TopicName, TransactionalId
+from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i32Timedelta, i64
+
+from cluster.kafka.lines import Lines
+from cluster.kafka.questions import Place
+from cluster.protocol import ClusterError
+from results.record.clock import unix_s
+
+ANSWER_LIMIT_S = 10.0
+"""Of one request: a broker answers acks=all once all replicas have it."""
+_OF_BROKER = 0.8
+"""The share of that limit in which the replicas must have it: the refusal then arrives in time."""
+NO_PRODUCER = (ProducerId(-1), i16(-1))
+"""Without idempotence."""
+_ALL_REPLICAS = i16(-1)
+_TRANSACTIONAL = i16(0x10)
+"""The bit of a batch's attributes."""
+
+
+class RefusedError(ClusterError):
+    """A broker refused a request.
+
+    Attributes:
+        error: Kafka's constant: `INVALID_TXN_STATE`.
+    """
+
+    def __init__(self, what: str, error: ErrorCode) -> None:
+        self.error = error.name.upper()
+        super().__init__(f"{what} was refused: {self.error}")
+
+
+def produce(
+    lines: Lines,
+    node: str,
+    place: Place,
+    payload: bytes,
+    *,
+    transactional_id: TransactionalId | None = None,
+    producer: tuple[ProducerId, i16] = NO_PRODUCER,
+    sequence: int = -1,
+    timeout_s: float = ANSWER_LIMIT_S,
+) -> int:
+    """Send a record to a broker, and return the offset at which it is stored.
+
+    Args:
+        lines: To the brokers.
+        node: The broker.
+        place: The partition, which it leads.
+        payload: The record's value.
+        transactional_id: None: the record is of no transaction.
+        producer: Its id and epoch.
+        sequence: The record's number in that epoch; -1 without idempotence.
+        timeout_s: Of the answer.
+
+    Raises:
+        WireError: No answer came.
+        RefusedError: The broker refuses it.
+    """
+    topic, partition = place
+    batch = _batch(payload, producer, sequence, of_transaction=transactional_id is not None)
+    data = PartitionProduceData(index=i32(partition), records=Records(batch))
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=_ALL_REPLICAS,
+        timeout=i32Timedelta.parse(timedelta(seconds=_OF_BROKER * timeout_s)),
+        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
+    )
+    answer = lines.ask(node, request, ProduceResponse, timeout_s=timeout_s)
+    (said,) = answer.responses[0].partition_responses
+    if said.error_code is not ErrorCode.none:
+        raise RefusedError("Produce", said.error_code)
+    return int(said.base_offset)
+
+
+def _batch(
+    payload: bytes, producer: tuple[ProducerId, i16], sequence: int, *, of_transaction: bool
+) -> bytes:
+    now = TZAwareMicros.parse(datetime.fromtimestamp(unix_s(), tz=UTC))
+    record = Record(
+        attributes=i8(0), timestamp=now, offset=i64(0), key=None, value=payload, headers=()
+    )
+    batch = NewRecordBatch(
+        producer_id=i64(producer[0]),
+        producer_epoch=producer[1],
+        base_sequence=i32(sequence),
+        records=(record,),
+        attributes=_TRANSACTIONAL if of_transaction else i16(0),
+    )
+    buffer = io.BytesIO()
+    write_new_batch(buffer, batch)
+    return buffer.getvalue()

@@ -1,0 +1,18 @@
+"""The fault `connection-half-open`: connections between servers let nothing through, silently.
+
+A replica that fetches over such a connection waits for an answer until its request times out (30 s
+by default), and may fall out of the ISR meanwhile, though its leader is a new connection away; see
+`half_open`.
+"""
+
+from nemesis.connections import between_servers
+from nemesis.half_open import HalfOpen, in_words
+from nemesis.protocol import Aim, Site
+
+
+def connection_half_open(aim: Aim, site: Site) -> HalfOpen:
+    """Make the fault; its connections are drawn."""
+    return HalfOpen(aim, between_servers(aim, site))
+
+
+SAYS = {"connection-half-open": in_words("the targets and all other servers")}

@@ -1,0 +1,199 @@
+"""The fault `few-handles`: a broker may open no more than a few files and connections.
+
+This happens where the limit of descriptors was left at its default, or where many clients come at
+once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to what it has open and 0 to 8
+more (prlimit(2)); connections of our own take these. Opening a file or accepting a connection then
+fails with EMFILE. Kafka's log folder fails with the first file that it cannot open, a checkpoint
+for example, and a broker without another folder halts. In about half of all cases our connections
+are closed as soon as no descriptor is left, and the broker may live on with the few. The heal
+restores the limit, and starts a broker that has ended.
+
+What it does not imitate: the limit of the whole machine (ENFILE).
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+from cluster.protocol import ClusterError, Handles
+from nemesis.in_words import InWords
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.resource_effects import FreedEffect, HandlesEffect
+from nemesis.resources import StarvedBrokers
+from nemesis.undo import FreeResources, Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.terms import NO_HANDLE
+
+MOST_SPARE = 8
+MOST_MORE = 4
+"""Connections beyond what is left: the broker may close something meanwhile."""
+CONNECT_S = ACCEPT_S = 1.0
+
+
+class FewHandles:
+    """Brokers that cannot open another descriptor, and what they have then.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts limit resources.
+
+    Raises:
+        ClusterError: They do not.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        self.targets = aim.targets
+        self._site = site
+        self._hit = StarvedBrokers(aim, site)
+        self._spare = aim.rng.randint(0, MOST_SPARE)
+        self._lasting = aim.rng.choice((False, True))
+        self._before: dict[str, Handles] = {}
+        self._limits: dict[str, tuple[int, int]] = {}
+        self._crowd: dict[str, list[socket.socket]] = {}
+        self._felt: set[str] = set()
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[FreeResources | Restart, ...]:
+        """Return the limits to give back, and the brokers to start again."""
+        return self._hit.undo()
+
+    def inject(self) -> None:
+        """Lower the limits, then connect until nothing is left."""
+        self._started_s = stopwatch_s()
+        for node in self._hit.each():
+            process = self._hit.brokers.before[node]
+            before = self._before[node] = self._hit.hosts.handles(process)
+            free = before.free(self._spare + 1)
+            if not free:
+                raise ClusterError(f"the broker of {node} has no file handle left already")
+            soft = free[-1]
+            self._limits[node] = (before.soft, soft)
+            self._hit.hosts.limit_handles(process, soft)
+            self._fill(node)
+
+    def confirm(self, patience: Patience) -> HandlesEffect | None:
+        """See that each broker has as many descriptors as it may, or ended for want of one."""
+        try:
+            wait_until(
+                lambda: all(self._has_none_left(node) for node in self._hit.each()),
+                timeout_s=patience.limit_s,
+                what="no descriptor to be left",
+                interval_s=0.02,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        crowd = {node: len(connections) for node, connections in self._crowd.items()}
+        if not self._lasting:
+            self._disperse()
+        return HandlesEffect(
+            took_s=stopwatch_s() - self._started_s,
+            open_before={node: len(each.numbers) for node, each in self._before.items()},
+            limits=self._limits,
+            spare=self._spare,
+            crowd=crowd,
+            lasting=self._lasting,
+            incarnations=self._hit.incarnations,
+            processes=self._hit.brokers.changes(),
+        )
+
+    def heal(self) -> None:
+        """Give the limits of before back, and start the brokers that ended. Idempotent."""
+        self._disperse()
+        for node in self._limited():
+            try:
+                process, soft = self._hit.brokers.before[node], self._limits[node][0]
+                self._hit.hosts.limit_handles(process, soft)
+            except (ClusterError, OSError):
+                if self._hit.lives(node):
+                    raise
+        self._hit.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> FreedEffect | None:
+        """See that the limits are as before, and that the brokers are registered."""
+        if not all(self._is_free(node) for node in self._limited()):
+            return None
+        return self._hit.wait_back(patience)
+
+    def _is_free(self, node: str) -> bool:
+        """Tell whether a broker has the limits of before; one that has ended has none."""
+        before = self._before[node]
+        try:
+            now = self._hit.hosts.handles(self._hit.brokers.before[node])
+        except ClusterError:
+            return not self._hit.lives(node)
+        return (now.soft, now.hard) == (before.soft, before.hard)
+
+    def _limited(self) -> Iterator[str]:
+        return (node for node in self._hit.living() if node in self._limits)
+
+    def _has_none_left(self, node: str) -> bool:
+        """Tell whether a broker has no descriptor left, or was seen to have none.
+
+        One that ended before anybody looked says itself what it lacked.
+        """
+        if node in self._felt:
+            return True
+        if self._hit.lives(node):
+            with suppress(ClusterError):  # It ends this moment.
+                if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
+                    self._felt.add(node)
+        elif node in self._limits and any(NO_HANDLE in line for line in self._hit.said(node)):
+            self._felt.add(node)
+        return node in self._felt
+
+    def _fill(self, node: str) -> None:
+        """Connect to a broker, one connection after the other, until it has nothing left.
+
+        Not more: who waits to be accepted makes Kafka try and write a trace, without a pause.
+        """
+        crowd = self._crowd.setdefault(node, [])
+        address = self._address(node)
+        while not self._has_none_left(node) and len(crowd) < self._spare + MOST_MORE:
+            before = self._open(node)
+            try:
+                crowd.append(socket.create_connection(address, timeout=CONNECT_S))
+            except OSError:
+                return  # It has ended, or accepts nobody.
+            self._wait_accepted(node, before)
+
+    def _wait_accepted(self, node: str, before: int) -> None:
+        with suppress(WaitTimeoutError):
+            wait_until(
+                lambda: self._has_none_left(node) or self._open(node) > before,
+                timeout_s=ACCEPT_S,
+                what="the connection to be accepted",
+                interval_s=0.01,
+            )
+
+    def _open(self, node: str) -> int:
+        try:
+            return len(self._hit.hosts.handles(self._hit.brokers.before[node]).numbers)
+        except ClusterError:
+            return 0
+
+    def _address(self, node: str) -> tuple[str, int]:
+        cluster = self._site.cluster
+        places = dict(zip(cluster.nodes, cluster.bootstrap().split(","), strict=False))
+        host, _, port = places.get(node, "").rpartition(":")
+        if not port.isdigit():
+            raise ClusterError(f"{node} has no address at which clients could use up its handles")
+        return host, int(port)
+
+    def _disperse(self) -> None:
+        for connections in self._crowd.values():
+            while connections:
+                connections.pop().close()
+
+
+SAYS = {
+    "few-handles": InWords(
+        does="a broker cannot open another file or connection; it halts if it needs a file",
+        injected="prlimit: the limit of descriptors is what it has and 0 to 8 more, which"
+        " connections of our own take",
+        proven="`/proc/PID/fd` has no number left below the limit, or its last words say so",
+        undone="the limit of before; a start if it ended",
+    ),
+}

@@ -1,0 +1,473 @@
+"""Shared by faults that delete a topic and create it again while one of its brokers is down.
+
+When the broker comes back, it finds the log of a deleted topic, and must get a replica of a new
+topic of the same name (KAFKA-14616). The topic is the fault's own. The fault sends records with
+acks=all to each partition: before the outage, to each incarnation during it, and after the start.
+
+The topic stays when the fault is over. The judge checks that its replicas are in sync again, and
+that the acknowledged records of the last incarnation are in the logs. Records of a deleted
+incarnation are lost on purpose.
+
+DeleteTopics names no topic id. So it is sent to one broker, once: a retry could delete the next
+incarnation. If no answer comes, the fault ends without an effect.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from cluster.protocol import ClusterError, HasTopicsByHand, ToldTopic
+from nemesis.background import Background
+from nemesis.broker_effects import BackEffect, ProcessChange, StopEffect
+from nemesis.brokers import broker_is_gone
+from nemesis.kill import Kill
+from nemesis.protocol import FAILURES, Aim, Patience, Site
+from nemesis.stop import Stop
+from nemesis.undo import Restart
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.plan import Plan
+from results.record.runtime import new_event
+from results.record.terms import REMADE_PREFIX
+from results.record.values import encode_payload, pack_value
+
+PARTITIONS = 2
+REPLICAS = 3
+MOST_TIMES = 3
+"""The topic is made again so many times at most."""
+ROUNDS = 3
+"""Records that each partition of an incarnation is sent, at least."""
+REST_S = 0.2
+"""Between two rounds: the brokers carry the run's own messages, too."""
+PAYLOAD_BYTES = 64
+SEND_LIMIT_S = 3.0
+MADE_LIMIT_S = 15.0
+"""Until an incarnation serves: the broker that is down may have been the controller."""
+MISSED_LIMIT_S = 10.0
+"""Until the others miss a broker: a session takes 3 s."""
+END_LIMIT_S = 5.0
+_FIRST_NUMBER = 1 << 20
+"""No partition of a plan has this number, so no value is one of the run's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acked:
+    """A record that was acknowledged with acks=all."""
+
+    partition: int
+    offset: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incarnation:
+    """One life of the topic: its id, and how many of its records were acknowledged."""
+
+    topic_id: str
+    acked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemadeEffect:
+    """A topic that was made again while brokers of it were down.
+
+    Attributes:
+        took_s: From the first creation on.
+        topic: Its name.
+        away: The brokers, each of which has a replica of one of its partitions.
+        processes: Of these brokers; they are gone.
+        graceful: The brokers that ended by themselves after SIGTERM.
+        incarnations: In their order; the first is from before the outage.
+        isrs: Of the last incarnation, by partition: none has a broker that is down.
+        asked: The node that reported them.
+    """
+
+    took_s: float
+    topic: str
+    away: tuple[str, ...]
+    processes: tuple[ProcessChange, ...]
+    graceful: tuple[str, ...]
+    incarnations: tuple[Incarnation, ...]
+    isrs: Mapping[int, tuple[str, ...]]
+    asked: str
+
+    @property
+    def told(self) -> str:
+        """What was measured, for people."""
+        lives = ", then ".join(
+            f"{each.topic_id} ({each.acked} records acknowledged)" for each in self.incarnations
+        )
+        times = {1: "once", 2: "twice"}.get(
+            len(self.incarnations) - 1, f"{len(self.incarnations) - 1} times"
+        )
+        return (
+            f"{self.topic} was made again {times} while {', '.join(self.away)} was down:"
+            f" {lives}; {self.asked} reported ISRs without it after {self.took_s:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemadeBackEffect:
+    """Brokers that are back, and a topic that stays.
+
+    Attributes:
+        took_s: From the heal on.
+        back_s: From the heal to the registration.
+        processes, pid_before, was_gone, asked: As of `BackEffect`.
+        topic, topic_id: The last incarnation.
+        age_s: From its creation on.
+        replicas: Its nodes, by partition.
+        acked: Its records that were acknowledged.
+    """
+
+    took_s: float
+    back_s: float
+    processes: tuple[ProcessChange, ...]
+    pid_before: dict[str, int]
+    was_gone: tuple[str, ...]
+    asked: str
+    topic: str
+    topic_id: str
+    age_s: float
+    replicas: Mapping[int, tuple[str, ...]]
+    acked: tuple[Acked, ...]
+
+    @property
+    def told(self) -> str:
+        """What was measured, for people."""
+        who = ", ".join(each.node for each in self.processes)
+        return (
+            f"{who} was back after {self.back_s:.1f} s, as {self.asked} reported;"
+            f" {self.topic} stays, with {len(self.acked)}"
+            " acknowledged records of its last incarnation"
+        )
+
+
+class Remade:
+    """A topic that is made again while the targets are down.
+
+    Args:
+        aim: Which fault this is; draws how often.
+        site: Where.
+        outage: Takes the targets down, and brings them back.
+
+    Raises:
+        ClusterError: There are no topics to be made here, or no broker is left beside the targets.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site, outage: Kill | Stop) -> None:
+        cluster = site.cluster
+        if not isinstance(cluster, HasTopicsByHand):
+            raise ClusterError("topics of this cluster can neither be made nor deleted")
+        self._others = tuple(node for node in cluster.nodes if node not in aim.targets)
+        if not self._others:
+            raise ClusterError("no broker is left to lead the topic; use fewer targets")
+        self._aim, self._site, self._outage = aim, site, outage
+        self.targets = outage.targets
+        self._topic = _Topic(f"{REMADE_PREFIX}{aim.fault_id}", aim, cluster)
+        self._replicas = _replicas(aim.targets, self._others)
+        self._times = aim.rng.randint(1, MOST_TIMES)
+        self._background, self._over = Background(), new_event()
+        self._started_s = stopwatch_s()
+        self._healed_s: float | None = None
+        self._back: tuple[float, BackEffect] | None = None
+
+    @property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """The partitions that stay: those of an incarnation that was made during the outage."""
+        made_again = self._topic.stays and len(self._topic.lives) > 1
+        return tuple((self._topic.name, each) for each in self._replicas) if made_again else ()
+
+    def undo(self) -> tuple[Restart, ...]:
+        """Return the brokers to start again; the topic goes with its cluster."""
+        return self._outage.undo()
+
+    def inject(self) -> None:
+        """Make the topic, take the targets down, make it again, and send to each incarnation.
+
+        Raises:
+            ClusterError: One cannot be made, takes no records, or the main phase ends meanwhile.
+        """
+        self._started_s = stopwatch_s()
+        self._topic.watch()
+        self._refuse_if_late()
+        self._make((*self._others, *self.targets))
+        self._outage.inject()
+        self._await_missed()
+        for _ in range(self._times):
+            self._refuse_if_late()  # Before it is deleted: what was made is to stay.
+            self._topic.delete()
+            self._make(self._others)
+        self._background.start(self._go_on, f"fault-{self._aim.fault_id}-records")
+
+    def confirm(self, patience: Patience) -> RemadeEffect | None:
+        """See that the targets are gone, and that the last incarnation is in sync without them."""
+        outage = self._outage.confirm(patience)
+        if outage is None:
+            return None
+        longer = max(patience.limit_s, MISSED_LIMIT_S)
+        try:
+            asked, told = wait_until(
+                self._told_without, timeout_s=longer, what="ISRs", stop=patience.stop
+            )
+        except WaitTimeoutError:
+            self._background.raise_failure()
+            return None
+        if not all(broker_is_gone(self._site, node) for node in self.targets):
+            return None
+        return RemadeEffect(
+            took_s=stopwatch_s() - self._started_s,
+            topic=self._topic.name,
+            away=self.targets,
+            processes=outage.processes,
+            graceful=outage.graceful if isinstance(outage, StopEffect) else (),
+            incarnations=tuple(
+                Incarnation(topic_id=topic_id, acked=len(acked))
+                for topic_id, acked in self._topic.lives.items()
+            ),
+            isrs={number: state.isr for number, state in sorted(told.partitions.items())},
+            asked=asked,
+        )
+
+    def heal(self) -> None:
+        """Start the brokers again, but those that run."""
+        if self._healed_s is None:
+            self._healed_s = stopwatch_s()
+        self._outage.heal()
+
+    def confirm_healed(self, patience: Patience) -> BackEffect | RemadeBackEffect | None:
+        """See that the brokers are registered again, and send the last records.
+
+        The heal does not wait until the replicas are in sync: the judge checks that.
+        """
+        deadline_s = stopwatch_s() + patience.limit_s
+        self._background.raise_bugs()
+        if self._back is None:
+            back = self._outage.confirm_healed(patience)
+            if back is None:
+                return None
+            self._back = stopwatch_s(), back
+        self._over.set()
+        self._background.join(min(END_LIMIT_S, max(0.0, deadline_s - stopwatch_s())))
+        if self._background.is_busy():
+            return None
+        seen_s, back = self._back
+        if not self.places:  # It was not made again, so there is nothing to judge.
+            return replace(back, took_s=back.took_s + stopwatch_s() - seen_s)
+
+        def is_over() -> bool:
+            stopped = patience.stop is not None and patience.stop.is_set()
+            return stopped or stopwatch_s() >= deadline_s
+
+        self._topic.find_leaders(self._replicas, self._others)
+        self._topic.send_rounds(self._others, ROUNDS, is_over)
+        now_s = stopwatch_s()
+        return RemadeBackEffect(
+            took_s=now_s - (self._healed_s or seen_s),
+            back_s=back.took_s,
+            processes=back.processes,
+            pid_before=back.pid_before,
+            was_gone=back.was_gone,
+            asked=back.asked,
+            topic=self._topic.name,
+            topic_id=self._topic.last_id,
+            age_s=now_s - self._topic.made_s,
+            replicas=self._replicas,
+            acked=tuple(self._topic.acked),
+        )
+
+    def _refuse_if_late(self) -> None:
+        if self._aim.is_late:
+            raise ClusterError("the main phase ended before the topic was made again")
+
+    def _make(self, there: tuple[str, ...]) -> None:
+        """Make an incarnation, and send it records."""
+        self._topic.make(self._replicas, there)
+        self._topic.send_rounds(there, ROUNDS, lambda: self._aim.is_late)
+        if {each.partition for each in self._topic.acked} != self._replicas.keys():
+            why = self._topic.failed or "no broker leads it"
+            raise ClusterError(f"{self._topic.name} takes no records: {why}")
+
+    def _await_missed(self) -> None:
+        """Wait until no other broker lists the targets; after the limit go on all the same."""
+
+        def are_missed() -> bool:
+            view = self._site.cluster.view()
+            return view is not None and view.registered.isdisjoint(self.targets)
+
+        try:
+            wait_until(
+                are_missed, timeout_s=MISSED_LIMIT_S, what="a session's end", stop=self._aim.stop
+            )
+        except WaitTimeoutError:
+            return
+
+    def _told_without(self) -> tuple[str, ToldTopic] | None:
+        """Return a node that reports ISRs without the targets, and its report; None: no node."""
+        for node in self._others:
+            told = self._topic.told_by(node)
+            if told and all(
+                not {*self.targets} & {*state.isr} for state in told.partitions.values()
+            ):
+                return node, told
+        return None
+
+    def _go_on(self) -> None:
+        """Send records to the last incarnation, until the targets are back."""
+        while not self._over.is_set() and not self._aim.is_late:
+            self._topic.send_rounds(self._others, 1, self._over.is_set)
+            pause_until(stopwatch_s() + REST_S, self._over)
+
+
+class _Topic:
+    """One topic and its incarnations, made and written to by single requests.
+
+    Args:
+        name: Of all of them.
+        aim: Of its fault.
+        cluster: Where.
+
+    Attributes:
+        lives: The acknowledged records of each incarnation, by its id, in their order.
+        made_s: When the last one was created.
+        stays: Whether that one is there: it was created, and no deletion was asked for since.
+        failed: What went wrong last.
+    """
+
+    def __init__(self, name: str, aim: Aim, cluster: HasTopicsByHand) -> None:
+        self.name, self._by_hand, self._stop = name, cluster.by_hand, aim.stop
+        self.lives: dict[str, list[Acked]] = {}
+        self.made_s, self.stays = 0.0, False
+        self.failed: Exception | None = None
+        self._values = count(pack_value(_FIRST_NUMBER + aim.fault_id, 0))
+        self._leaders: dict[int, str] = {}
+
+    @property
+    def last_id(self) -> str:
+        """The id of the last incarnation."""
+        return list(self.lives)[-1]
+
+    @property
+    def acked(self) -> list[Acked]:
+        """The acknowledged records of the last incarnation."""
+        return self.lives[self.last_id]
+
+    def watch(self) -> None:
+        """Have the observer ask each broker about it from now on."""
+        self._by_hand.watch(self.name)
+
+    def delete(self) -> None:
+        """Delete the last incarnation.
+
+        Raises:
+            ClusterError: It is refused, or no answer comes; then nobody knows whether it is there.
+        """
+        self.stays, self._leaders = False, {}
+        self._by_hand.delete(self.name)
+
+    def make(self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]) -> None:
+        """Make an incarnation, and wait until leaders among some nodes serve it.
+
+        Raises:
+            ClusterError: It cannot be made.
+            WaitTimeoutError: It is not served in time.
+        """
+        made = self._by_hand.create(self.name, assignment=replicas, configs=_configs(replicas))
+        self.lives[made] = []
+        self.made_s, self.stays = stopwatch_s(), True
+        self._leaders = wait_until(
+            lambda: self._served(replicas, there),
+            timeout_s=MADE_LIMIT_S,
+            what=f"{self.name} to be served",
+            stop=self._stop,
+        )
+
+    def find_leaders(self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]) -> None:
+        """Look once more for leaders that serve the last incarnation, if none were found."""
+        self._leaders = self._leaders or self._served(replicas, there) or {}
+
+    def told_by(self, node: str) -> ToldTopic | None:
+        """Return the last incarnation as a broker knows it."""
+        told = self._by_hand.told_by(node, self.name)
+        return told if told and told.topic_id == self.last_id else None
+
+    def send_rounds(self, nodes: tuple[str, ...], rounds: int, is_over: Callable[[], bool]) -> None:
+        """Send each partition's leader so many records.
+
+        No record is sent before a leader served the incarnation: Produce names no topic id, and a
+        broker with old metadata would acknowledge a record into the log of the deleted one.
+
+        Args:
+            nodes: They report who leads after an election.
+            rounds: Records of each partition.
+            is_over: Ends it early; asked before each record.
+        """
+        for _ in range(rounds):
+            for number in sorted(self._leaders):
+                if is_over():
+                    return
+                self._send(number, nodes)
+
+    def _send(self, number: int, nodes: tuple[str, ...]) -> None:
+        leader, place = self._leaders[number], (self.name, number)
+        value = next(self._values)
+        payload = encode_payload(value, PAYLOAD_BYTES)
+        try:
+            offset = self._by_hand.send(leader, place, payload, timeout_s=SEND_LIMIT_S)
+        except FAILURES as failed:  # Another fault or an election; the next record may get through.
+            self.failed = failed
+            self._leaders[number] = self._leader_of(number, nodes) or leader
+        else:
+            self.acked.append(Acked(partition=number, offset=offset, value=value))
+
+    def _leader_of(self, number: int, nodes: tuple[str, ...]) -> str | None:
+        told = (self.told_by(node) for node in nodes)
+        states = (each.partitions.get(number) for each in told if each)
+        return next((state.leader for state in states if state), None)
+
+    def _served(
+        self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]
+    ) -> dict[int, str] | None:
+        """Return each partition's leader, if all replicas on some nodes are in sync; None: not yet.
+
+        An empty log is of this incarnation: each earlier one was sent records.
+        """
+        leaders = {}
+        told = {node: each for node in there if (each := self.told_by(node))}
+        for number, nodes in replicas.items():
+            wanted = {*nodes} & {*there}
+            for node, each in told.items():
+                state = each.partitions.get(number)
+                leads = state and state.leader == node and {*state.isr} >= wanted
+                if leads and self._by_hand.end_at(node, (self.name, number)) == 0:
+                    leaders[number] = node
+        return leaders if leaders.keys() == replicas.keys() else None
+
+
+def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
+    """Return the replicas of each partition: a target and others; targets come first in half."""
+    placed = {}
+    for number in range(max(PARTITIONS, len(targets))):
+        first = number % len(others)
+        beside = (*others[first:], *others[:first])[: REPLICAS - 1]
+        target = targets[number % len(targets)]
+        placed[number] = (*beside, target) if number % 2 else (target, *beside)
+    return placed
+
+
+def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
+    """Return settings: the topic keeps all records, and takes some while a broker is down."""
+    fewest = min(map(len, replicas.values()))
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "unclean.leader.election.enable": "false",
+        "min.insync.replicas": str(max(1, min(2, fewest - 1))),
+    }
+
+
+def deletes_at_once(plan: Plan) -> bool:
+    """Tell whether a topic can be deleted while a broker of it is down; not with ZooKeeper."""
+    return not plan.kept_outside

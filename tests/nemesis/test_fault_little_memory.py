@@ -1,0 +1,116 @@
+"""The fault `little-memory`, on real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.groups import tree
+from cluster.protocol import ClusterError
+from nemesis.little_memory import LittleMemory
+from nemesis.protocol import Patience
+from nemesis.resource_effects import FreedEffect, MemoryEffect
+from nemesis.undo import FreeResources, Restart
+from tests.machine import needs
+from tests.nemesis.proofs import Proof
+from tests.nemesis.servers import aimed, is_gone, serving
+
+SOON, LATER = Patience(limit_s=0.3), Patience(limit_s=10)
+
+PROOF_OF = [
+    (
+        "little-memory",
+        Proof(
+            witness="resources",
+            shows=lambda before, looks: (
+                before["most"] is None
+                and (looks[-1]["most"] is not None or looks[-1]["handles"] is None)
+            ),
+            gone=lambda _, after: after["most"] is None and after["handles"] is not None,
+        ),
+    )
+]
+pytestmark = needs("cgroup")
+
+
+def test_a_server_that_wants_more_is_killed_by_the_kernel_and_started_again(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "grow") as (cluster, hosts):
+        fault, first = aimed(LittleMemory, cluster, hosts), cluster.process("n2")
+        assert first is not None
+        assert fault.undo() == (FreeResources(node="n2"), Restart(node="n2"))
+        fault.inject()
+        effect = fault.confirm(LATER)
+        assert isinstance(effect, MemoryEffect)
+        assert effect.hits["n2"] > 0
+        assert effect.incarnations == {"n2": 1}
+        assert "it wanted more" in effect.told
+        assert is_gone(cluster, hosts)
+        assert hosts.exit_of("n2", first) == -9
+        cluster.does = "wait"
+        fault.heal()
+        fault.heal()
+        healed = fault.confirm_healed(LATER)
+        assert isinstance(healed, FreedEffect)
+        assert healed.kills == {"n2": 1}
+        assert healed.told.endswith("n2 had been killed by the kernel and was started again")
+        assert cluster.process("n2") != first
+        assert hosts.memory("n2").limit_bytes is None
+
+
+def test_one_that_wants_no_more_does_not_feel_it(tmp_path: Path) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        fault = aimed(LittleMemory, cluster, hosts)
+        fault.inject()
+        limit = hosts.memory("n2").limit_bytes
+        assert limit is not None
+        assert fault.confirm(SOON) is None
+        with pytest.raises(ClusterError, match="n2 has a limit of memory already"):
+            aimed(LittleMemory, cluster, hosts).inject()
+        fault.heal()
+        assert fault.confirm_healed(LATER) is not None
+        assert hosts.memory("n2").limit_bytes is None
+
+
+def test_a_limit_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        fault = aimed(LittleMemory, cluster, hosts)
+        fault.inject()
+        with monkeypatch.context() as patched:
+            patched.setattr(hosts, "limit_memory", lambda *_: None)
+            fault.heal()
+            assert fault.confirm_healed(SOON) is None
+        fault.heal()
+        assert fault.confirm_healed(LATER) is not None
+
+
+def test_what_the_kernel_cannot_take_back_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        fault, asked = aimed(LittleMemory, cluster, hosts), list[int]()
+        used, limit = hosts.memory("n2").used_bytes, hosts.limit_memory
+
+        def refuses_twice(node: str, limit_bytes: int | None) -> None:
+            if limit_bytes is not None:
+                asked.append(limit_bytes)
+            if len(asked) < 3:
+                raise ClusterError("the kernel cannot take it back")
+            limit(node, limit_bytes)
+
+        monkeypatch.setattr(hosts, "limit_memory", refuses_twice)
+        fault.inject()
+        assert [each - asked[0] for each in asked] == [0, 1 << 20, 2 << 20]
+        assert hosts.memory("n2").limit_bytes is not None
+        assert used > 0
+        fault.heal()
+
+
+def test_a_limit_that_is_far_too_small_is_refused_or_kills(tmp_path: Path) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        if tree().unified:
+            hosts.limit_memory("n2", 1 << 16)
+            assert is_gone(cluster, hosts)
+        else:
+            with pytest.raises(ClusterError, match="the kernel cannot take it back"):
+                hosts.limit_memory("n2", 1 << 16)
