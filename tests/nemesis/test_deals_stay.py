@@ -30,11 +30,14 @@ BEFORE_STALLS = GENTLE[: GENTLE.index("stall")]
 """What a plan has that was stored before links could stall; `all` deals otherwise since."""
 BEFORE_AFTERMATHS = GENTLE[: GENTLE.index("aftermath")]
 """The same, from before anybody struck in an aftermath."""
+BEFORE_FAULTY_DISKS = GENTLE[: GENTLE.index("slow-disks")]
+"""The same, from before disks of real hosts were late or broke requests."""
 DEALT = {
     (): "6d34b2d3ab4f54d2",
     BEFORE_STALLS: "11aea2f3f4c20812",
     BEFORE_AFTERMATHS: "fc6cccff43915b96",
-    GENTLE: "fc4caeead7d36c8d",
+    BEFORE_FAULTY_DISKS: "fc4caeead7d36c8d",
+    GENTLE: "abc78b0457940094",
     ("connections",): "50aa1c92f829d380",
     ("client-connections",): "ba7531e27b45e9b5",
     ("stall",): "977029c9ca6b18b3",
@@ -69,7 +72,7 @@ DEALT_FIRST = {
     ("leadership", 17): "b97b88c48b2ed738",
     ("lost-flushes", 11): "68d6c0697ffe7f36",
     # Stalls take 12 s to be confirmed and healed, so that fewer fit.
-    (ALL, 17): "d5dced59fc1be909",
+    (ALL, 17): "ea7096d4242a60c0",
 }
 """By family, and how many faults of each lane: digests of all but their times."""
 
