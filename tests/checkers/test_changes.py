@@ -63,6 +63,8 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
          "healed_ns": 7, "effect": '{"kind": "kill"}', "spec": '{"family": "keeper"}'},
         {"fault_id": 8, "kind": "pause-some", "targets": ["n1"], "requested_ns": 5,
          "effect": '{"without_effect": "one went on"}', "spec": '{"begun": true}'},
+        {"fault_id": 9, "kind": "rolling-kill-some", "targets": ["n1"], "requested_ns": 5,
+         "healed_ns": 7, "effect": '{"kind": "struck-in-turn"}'},
     ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
@@ -70,9 +72,13 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
         Disturbance(kind="pause", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         # No broker is gone, so that nobody is expected to take over from one.
-        Disturbance(kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"})),
+        Disturbance(
+            kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"}), family="keeper"
+        ),
         # Others may have stood still.
         Disturbance(kind="pause", begun_ns=5, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
+        # They are gone one after the other, and not for as long as it lasts.
+        Disturbance(kind="rolling-restart", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
     )
 
 

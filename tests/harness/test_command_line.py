@@ -50,7 +50,7 @@ def stored_run(store: Path) -> RunPaths:
         (["run", "--rate", "nan", "--dry-run"], "the plan's rate cannot be nan"),
         (
             ["run", "--nemesis", "kil", *SHORT],
-            "clock, leadership, topics, all",
+            "clock, leadership, topics, outage,",
         ),
         (["run", "--nemesis", "partition", *SHORT], "needs hosts that can cut the network"),
         (["run", "--client", "acks=1", *SHORT], "the plan's client.acks cannot be set"),

@@ -108,7 +108,8 @@ def test_a_dry_run_says_what_is_left_out_and_why(tmp_path: Path) -> None:
     assert "all#1 and 1 more entry: faults of " in main
     assert "kill" in main
     (links,) = (line for line in said if "have no links between them" in line and "all#1" in line)
-    assert "faults of partition, splits, clients and network are left out" in links
+    assert "faults of partition, splits, clients, network" in links
+    assert "client-connections are left out" in links
     (named,) = (line for line in said if "network#1 and 1 more entry: it cannot be" in line)
     assert "nemesis 'network' needs hosts that can" in named
     assert not any("do not fit" in line for line in said)
