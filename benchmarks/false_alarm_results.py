@@ -13,13 +13,16 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from benchmarks.night_results import BEGIN, END, load_lines, write_between
 
 RESULTS = Path(__file__).parents[1] / "docs" / "night" / "false-alarms.jsonl"
-CORNERS = ("stall", "stall-clients", "outage", "double", "aftermath")
+CORNERS = (
+    "stall", "stall-clients", "outage", "double", "aftermath", "remade", "connections",
+    "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes",
+)  # fmt: skip
 """Families of faults that strike where others never do: late packets, everybody, an aftermath."""
 KEEPERS = ("keeper", "keeper-links")
 PARTS: Mapping[str, str] = {
     **{family: f"Kafka 4.3.1, `log`, `--nemesis {family}`, 60 s" for family in CORNERS},
     **{family: f"Kafka 3.9.1, ZooKeeper, `--nemesis {family}`, 60 s" for family in KEEPERS},
-    "corners": "Kafka 4.3.1, `log`, all of the first of these families together, 150 s",
+    "corners": "Kafka 4.3.1, `log`, these families but those of ZooKeeper together, 300 s",
     "log": "Kafka 4.3.1, `log`, 40 s",
     "txn": "Kafka 4.3.1, `txn`, 40 s",
     "groups": "Kafka 4.3.1, `groups`, 40 s",

@@ -73,7 +73,7 @@ SIMULATED = (
 RUNS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     *((family, 3, (*KAFKA, "--nemesis", family)) for family in CORNERS),
     *((family, 3, (*KEPT, "--nemesis", family)) for family in KEEPERS),
-    ("corners", 20, (*KAFKA, "--nemesis", ",".join(CORNERS), "--time-limit", "150")),
+    ("corners", 20, (*KAFKA, "--nemesis", ",".join(CORNERS), "--time-limit", "300")),
     ("log", 20, (*KAFKA, "--workload", "log", *SHORT)),
     ("txn", 20, (*KAFKA, "--workload", "txn", *SHORT)),
     ("groups", 20, (*KAFKA, "--workload", "groups", *SHORT)),
