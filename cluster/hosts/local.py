@@ -26,8 +26,7 @@ class LocalHosts:
         self.clocks = clock.Clocks(self._write_clock)
         self.resources = LocalResources(processes_file)
 
-    # Not abstract: who puts a file system below the data calls both by `super()`, of whichever kind.
-
+    # Not abstract: who puts a file system below the data calls both by `super()`.
     def machine(self, node: str) -> Machine:
         """Return the machine of a node."""
         raise NotImplementedError
