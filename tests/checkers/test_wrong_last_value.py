@@ -727,7 +727,8 @@ def who_wrote_a_tombstone_is_moved_away_and_copied_anew(record: Record, spot: Sp
     spec = {**json.loads(like["spec"]), "kind": "reassignment", "family": "reassignment"}
     steps = ("requested_ns", "confirmed_ns", "healed_ns")
     times = {name: int(dead["complete_ns"]) + at * S // 10 for at, name in enumerate(steps, 1)}
-    record.add("faults", like, fault_id=3, kind="reassignment", spec=json.dumps(spec), **times)
+    told = {"kind": "reassignment", "spec": json.dumps(spec), "effect": None}
+    record.add("faults", like, fault_id=3, **told, **times)
 
 
 @innocent(base="keyed")

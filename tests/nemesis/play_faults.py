@@ -83,7 +83,7 @@ PREPARED = ("clock", "resources")
 """Families, called as what hosts must be able to do, that brokers have to be started for."""
 SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S, TIDY_LIMIT_S = 30.0, 90.0, 15.0, 10.0
 LOOK_INTERVAL_S = 0.1
-LATE_LIMIT_S = 80.0
+LATE_LIMIT_S = 200.0
 """For links that stall: a look may take two stalls, and come to nothing."""
 LATENT, NOTICED = 1, 2
 """Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""

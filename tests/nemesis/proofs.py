@@ -131,7 +131,7 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
     """Return the proof by links that are each late in some look: they stall by turns."""
 
     def shows(_: Seen, looks: Sequence[Seen]) -> bool:
-        clean = [look for look in looks if all(_passes(look[name]) for name in {*look} - {*names})]
+        clean = [look for look in looks if all(_is_soon(look[name]) for name in {*look} - {*names})]
         return all(any(is_late(look[name]) for look in clean) for name in names)
 
     return Proof(
@@ -142,8 +142,12 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
 
 
 def _passes(link: Seen) -> bool:
-    soon = median_ms(link) < GOOD_MS and max(link["trips_ms"]) < LATE_MS
-    return bool(soon and _all_came_once(link) and link["connects"])
+    return bool(_is_soon(link) and median_ms(link) < GOOD_MS and link["connects"])
+
+
+def _is_soon(link: Seen) -> bool:
+    """Tell whether nothing stalls, on however busy a machine."""
+    return _all_came_once(link) and max(link["trips_ms"]) < LATE_MS
 
 
 def way_of(link: Seen) -> str:
@@ -156,6 +160,20 @@ def way_of(link: Seen) -> str:
         return "there"
     is_back = len(soon_there) == len(late_back) == link["flows"] and not late_there | soon_back
     return "back" if is_back else ""
+
+
+def how_late(looks: Sequence[Seen]) -> list[dict[str, str]]:
+    """Return in few words how each link was in each look that saw anything but soon ones."""
+    told = [
+        {
+            name: f"{way_of(link) or '-'} {link['answered']}/{link['heard']}/{link['count']},"
+            f" {link['overtaken_there']} overtaken, {max(link['trips_ms'], default=-1):.0f} ms"
+            for name, link in look.items()
+            if not _is_soon(link)
+        }
+        for look in looks
+    ]
+    return [each for each in told if each]
 
 
 def _stalls_in_part(link: Seen) -> bool:

@@ -28,7 +28,7 @@ from tests.nemesis.played_faults import (
     Rooms,
     Story,
 )
-from tests.nemesis.proofs import AROUND, Seen, spread_ms, way_of
+from tests.nemesis.proofs import AROUND, Seen, how_late, spread_ms, way_of
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -170,7 +170,8 @@ def _shows_and_is_gone(story: Story, kind: str) -> None:
     proof = PROOFS[kind]
     before, looks, after = story["before"], story["looks"], story["after"]
     assert not proof.shows(before, [before]), "the proof proves nothing"
-    assert proof.shows(before, looks), (before, looks[-1])
+    told = how_late(looks) if kind in SEEDS_OF else looks[-1]
+    assert proof.shows(before, looks), (told, len(looks))
     assert proof.gone(before, after), (before, after)
     if proof.lasts:
         assert not proof.gone(before, looks[-1]), "it was gone before its heal"
@@ -196,7 +197,7 @@ def test_links_stall_in_the_direction_that_was_drawn(rooms: Rooms, room: str, ki
             ways = {"there"} if there in links else set()
             ways |= {"back"} if there[::-1] in links else set()
             seen = {way for look in each["looks"] if (way := way_of(look[name]))}
-            assert seen
+            assert seen, (name, how_late(each["looks"]))
             assert seen <= ways, (name, links)
     assert len(drawn) == 3, "each way, and both"
 
