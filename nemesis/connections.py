@@ -5,7 +5,7 @@ blocks, nor over a link that another fault cuts or stalls: nothing would be prov
 connections must get through all the while: no cut lets them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 
 from cluster.protocol import (
@@ -18,7 +18,8 @@ from cluster.protocol import (
     Opening,
 )
 from nemesis.brokers import broker_runs
-from nemesis.protocol import Aim, Site
+from nemesis.protocol import Aim, Patience, Site
+from results.record.clock import WaitTimeoutError, wait_until
 
 LOOK_S = 0.2
 """Between two looks: each asks the kernel of every machine."""
@@ -86,6 +87,32 @@ class Connections:
             if (client, server) not in silent and broker_runs(self._site, server)
         ]
         return self.hosts.connects(openings) if openings else {}
+
+    def wait_open(self, patience: Patience, *, ready: Callable[[], bool]) -> tuple[str, ...] | None:
+        """Wait until all new connections get through; return which, None if that does not come.
+
+        Args:
+            patience: How long, and what ends it.
+            ready: Before it says so, none is opened.
+        """
+        opened: dict[Opening, bool] = {}
+
+        def all_pass() -> bool:
+            opened.clear()
+            opened.update(self.opened() if (is_ready := ready()) else {})
+            return is_ready and all(opened.values())
+
+        try:
+            wait_until(
+                all_pass,
+                timeout_s=patience.limit_s,
+                what="new connections to get through",
+                interval_s=LOOK_S,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return passed(opened)
 
     def _silent(self) -> Collection[Link]:
         silent = self._site.network.silent_links() if self._site.network else frozenset()

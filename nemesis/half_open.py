@@ -120,7 +120,6 @@ class HalfOpen:
         self._before: Mapping[Connection, Ends] = {}
         self._drawn: list[Connection] = []
         self._dropped = self._held = 0
-        self._opened: tuple[str, ...] = ()
         self._started_s = self._grown_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unblock, ...]:
@@ -159,21 +158,16 @@ class HalfOpen:
 
     def confirm_healed(self, patience: Patience) -> PassAgainEffect | None:
         """See that no firewall drops them, and that new connections get through."""
-        try:
-            wait_until(
-                self._passes,
-                timeout_s=patience.limit_s,
-                what="new connections to get through",
-                interval_s=LOOK_S,
-                stop=patience.stop,
-            )
-        except WaitTimeoutError:
+        opened = self._connections.wait_open(
+            patience, ready=lambda: not self._hosts.is_blocked(self._block_id)
+        )
+        if opened is None:
             return None
         return PassAgainEffect(
             took_s=stopwatch_s() - self._healed_s,
             dropped=self._dropped,
             held=self._held,
-            opened=self._opened,
+            opened=opened,
         )
 
     def _block(self, more: list[Connection]) -> None:
@@ -218,15 +212,6 @@ class HalfOpen:
             unacknowledged=(ends.client.unacknowledged, ends.server.unacknowledged),
             again=(ends.client.again, ends.server.again),
         )
-
-    def _passes(self) -> bool:
-        if self._hosts.is_blocked(self._block_id):
-            return False
-        opened = self._connections.opened()
-        if not all(opened.values()):
-            return False
-        self._opened = passed(opened)
-        return True
 
 
 def _inodes(ends: Ends) -> tuple[int | None, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cluster.protocol import Connection
 from nemesis.background import Background
-from nemesis.connections import LOOK_S, Connections, drawn, named, passed
+from nemesis.connections import LOOK_S, Connections, drawn, named
 from nemesis.in_words import InWords
 from nemesis.protocol import FAILURES, Aim, Patience
 from nemesis.undo import Undo
@@ -109,7 +109,6 @@ class Resets:
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
         """Those of before the first strike that was seen to work."""
-        self._opened: tuple[str, ...] = ()
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 
@@ -158,20 +157,13 @@ class Resets:
     def confirm_healed(self, patience: Patience) -> ResetsOverEffect | None:
         """See that new connections get through, and that no strike is under way."""
         self._background.raise_bugs()
-        try:
-            wait_until(
-                self._passes,
-                timeout_s=patience.limit_s,
-                what="new connections to get through",
-                interval_s=LOOK_S,
-                stop=patience.stop,
-            )
-        except WaitTimeoutError:
+        opened = self._connections.wait_open(patience, ready=lambda: not self._background.is_busy())
+        if opened is None:
             return None
         return ResetsOverEffect(
             took_s=stopwatch_s() - self._healed_s,
             strikes=tuple(self._strikes),
-            opened=self._opened,
+            opened=opened,
         )
 
     def _go_on(self) -> None:
@@ -219,13 +211,6 @@ class Resets:
             if ends.is_whole and each not in self._known
             if each.opening in gone
         ]
-
-    def _passes(self) -> bool:
-        opened = self._connections.opened()
-        if self._background.is_busy() or not all(opened.values()):
-            return False
-        self._opened = passed(opened)
-        return True
 
 
 def in_words(between: str) -> InWords:
