@@ -1,6 +1,6 @@
 """The brokers that a fault of processes hits: which they were, and how they come back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cluster.protocol import CanTellBack, ClusterError, ClusterView, HasKeeper, ProcessId
 from cluster.sessions import OURS, REPORTED_S, SESSION_TIMEOUT
@@ -97,17 +97,14 @@ class HitBrokers:
         Raises:
             ClusterError, OSError, SubprocessError: One did not start; all others were tried.
         """
-        failed: list[Exception] = []
         started: set[str] = set()
-        for node in self._targets if nodes is None else nodes:
-            try:
-                if node not in started and broker_is_gone(self._site, node):
-                    self._site.cluster.start_node(node)
-                    started |= {*self._site.together([node])}
-            except FAILURES as refused:
-                failed.append(refused)
-        if failed:
-            raise failed[0]
+
+        def start(node: str) -> None:
+            if node not in started and broker_is_gone(self._site, node):
+                self._site.cluster.start_node(node)
+                started.update(self._site.together([node]))
+
+        on_each(self._targets if nodes is None else nodes, start)
 
     def wait_back(self, patience: Patience) -> BackEffect | None:
         """Wait until each target's broker runs and is registered; None if that does not come."""
@@ -214,6 +211,22 @@ def _is_back(site: Site, node: str) -> bool:
     if not broker_runs(site, node):
         raise ClusterError(f"the broker of {node} ended again")
     return is_registered(site, node)
+
+
+def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
+    """Do something on each node, also where it fails on another one.
+
+    Raises:
+        ClusterError, OSError, SubprocessError: It failed; that of the first such node.
+    """
+    failed: list[Exception] = []
+    for node in nodes:
+        try:
+            do(node)
+        except FAILURES as refused:
+            failed.append(refused)
+    if failed:
+        raise failed[0]
 
 
 def is_registered(site: Site, node: str) -> bool:

@@ -6,7 +6,7 @@ nothing to write may live on. Nothing that was acknowledged is lost by it: what 
 acknowledged. Healed by removing the ballast and starting the broker.
 """
 
-from nemesis.brokers import GONE
+from nemesis.brokers import GONE, on_each
 from nemesis.disk_effects import DiskFullEffect, DiskRightEffect
 from nemesis.disks import HitDisks
 from nemesis.in_words import InWords
@@ -70,17 +70,18 @@ class DiskFull:
 
     def heal(self) -> None:
         """Give the room back; start the brokers anew: one that lived on has an offline log."""
-        brokers = self._hit.brokers
-        brokers.note_heal()
-        for node in self.targets:
-            self._hit.disks.empty_disk(node)
-            if self._site.cluster.process(node) == brokers.before[node]:
-                self._hit.killer.kill_node(node)
-        brokers.start_missing()
+        self._hit.brokers.note_heal()
+        on_each(self.targets, self._mend)
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
+
+    def _mend(self, node: str) -> None:
+        self._hit.disks.empty_disk(node)
+        if self._site.cluster.process(node) == self._hit.brokers.before[node]:
+            self._hit.killer.kill_node(node)
+        self._hit.brokers.start_missing([node])
 
 
 SAYS = {

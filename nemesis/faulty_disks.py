@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cluster.protocol import CanFaultDisk, CanKill, ClusterError, DiskAnswers
 from nemesis.broker_effects import ProcessChange
-from nemesis.brokers import GONE, HitBrokers, broker_is_gone
+from nemesis.brokers import GONE, HitBrokers, broker_is_gone, on_each
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import MendDisk, Restart
 from results.record.clock import stopwatch_s
@@ -154,13 +154,7 @@ class BrokenDisks:
     def heal(self) -> None:
         """Mend the disks; start the brokers anew: one that lived on may have an offline log."""
         self.brokers.note_heal()
-        for node in self._nodes:
-            self._flushed[node] = self.disks.mend_disk(node)
-            if self._site.cluster.process(node) == self.brokers.before[node] and (
-                not broker_is_gone(self._site, node)
-            ):
-                self.killer.kill_node(node)
-        self.brokers.start_missing()
+        on_each(self._nodes, self._mend)
 
     def confirm_healed(self, patience: Patience) -> MendedDiskEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
@@ -176,6 +170,13 @@ class BrokenDisks:
             flushed=dict(self._flushed),
             processes=back.processes,
         )
+
+    def _mend(self, node: str) -> None:
+        self._flushed[node] = self.disks.mend_disk(node)
+        is_of_before = self._site.cluster.process(node) == self.brokers.before[node]
+        if is_of_before and not broker_is_gone(self._site, node):
+            self.killer.kill_node(node)
+        self.brokers.start_missing([node])
 
     def _shows(self, before: DiskAnswers, now: DiskAnswers) -> bool:
         if not _is_sound(before):

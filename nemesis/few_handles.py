@@ -102,20 +102,21 @@ class FewHandles:
     def heal(self) -> None:
         """Give the limits of before back, and start the brokers that ended. Idempotent."""
         self._disperse()
-        for node in self._limited():
-            try:
-                process, soft = self._hit.brokers.before[node], self._limits[node][0]
-                self._hit.hosts.limit_handles(process, soft)
-            except (ClusterError, OSError):
-                if self._hit.lives(node):
-                    raise
-        self._hit.start_missing()
+        self._hit.free(self._limited(), self._free)
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
         """See that the limits are as before, and that the brokers are registered."""
         if not all(self._is_free(node) for node in self._limited()):
             return None
         return self._hit.wait_back(patience)
+
+    def _free(self, node: str) -> None:
+        process, soft = self._hit.brokers.before[node], self._limits[node][0]
+        try:
+            self._hit.hosts.limit_handles(process, soft)
+        except (ClusterError, OSError):
+            if self._hit.lives(node):
+                raise
 
     def _is_free(self, node: str) -> bool:
         """Tell whether a broker has the limits of before; one that has ended has none."""

@@ -30,6 +30,7 @@ class Kind:
             without groups and transactions.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
+        least_targets: So many nodes it takes.
         when_whole: Dealt alone, when every partition has had a full ISR for a while
             (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
             would be lost. By hand it comes as written.
@@ -54,6 +55,7 @@ class Kind:
     aims: tuple[str, ...] = ()
     aspect: Aspect = Aspect.PROCESS
     least_nodes: int = 1
+    least_targets: int = 1
     when_whole: bool = False
     suits: Callable[[Plan], bool] = lambda _: True
     unless: str = ""

@@ -41,7 +41,7 @@ from nemesis.targets import (
     replaceable,
     resolve_target,
 )
-from nemesis.undo import Reassign
+from nemesis.undo import DropTopics, Reassign, Restart, Resume
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
 from results.record.terms import UNMEASURED
@@ -154,13 +154,17 @@ class Life:
     def of_processes(self) -> bool:
         """Whether nothing of it is left once its brokers run: it took nothing else of them."""
         kind = KINDS.get(self.scheduled.kind)
-        return kind is not None and kind.aspect is Aspect.PROCESS and not kind.when_whole
+        takes_records = kind is None or kind.when_whole
+        return not takes_records and self._is_undone_by(Restart, Resume)
 
     @property
     def of_own_topics(self) -> bool:
         """Whether all that can be left of it are topics that nobody else uses."""
-        kind = KINDS.get(self.scheduled.kind)
-        return kind is not None and kind.needs == {Ability.TOPICS}
+        return self._is_undone_by(DropTopics)
+
+    def _is_undone_by(self, *kinds: type) -> bool:
+        undo = self._fault.undo() if self._fault else ()
+        return bool(undo) and all(isinstance(each, kinds) for each in undo)
 
     @property
     def begins_alone(self) -> bool:

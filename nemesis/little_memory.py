@@ -95,16 +95,17 @@ class LittleMemory:
 
     def heal(self) -> None:
         """Take the limits away, and start the brokers that the kernel killed. Idempotent."""
-        for node, before in self._before.items():
-            self._hit.hosts.limit_memory(node, None)
-            self._kills[node] = self._hit.hosts.memory(node).kills - before.kills
-        self._hit.start_missing()
+        self._hit.free(self._before, self._free)
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
         """See that there is no limit, and that the brokers are registered."""
         if any(self._hit.hosts.memory(node).limit_bytes is not None for node in self._before):
             return None
         return self._hit.wait_back(patience, kills=self._kills)
+
+    def _free(self, node: str) -> None:
+        self._hit.hosts.limit_memory(node, None)
+        self._kills[node] = self._hit.hosts.memory(node).kills - self._before[node].kills
 
     def _limit(self, node: str, limit_bytes: int) -> None:
         for more in range(MOST_TRIES):

@@ -39,6 +39,7 @@ class LittleProcessor:
         self.targets = aim.targets
         self._hit = StarvedBrokers(aim, site)
         self._share = round(aim.rng.uniform(LEAST_SHARE, MOST_SHARE), 3)
+        self._limited: list[str] = []
         self._begun: dict[str, tuple[float, Processor]] = {}
         self._started_s = stopwatch_s()
 
@@ -56,6 +57,7 @@ class LittleProcessor:
         for node in self._hit.each():
             if self._hit.hosts.processor(node).share is not None:
                 raise ClusterError(f"the broker of {node} has a quota of processors already")
+            self._limited.append(node)
             self._hit.hosts.limit_processor(node, self._share)
             self._begun[node] = (stopwatch_s(), self._hit.hosts.processor(node))
 
@@ -86,14 +88,12 @@ class LittleProcessor:
 
     def heal(self) -> None:
         """Take the quotas away, and start brokers that ended meanwhile. Idempotent."""
-        for node in self._begun:
-            self._hit.hosts.limit_processor(node, None)
-        self._hit.start_missing()
+        self._hit.free(self._limited, lambda node: self._hit.hosts.limit_processor(node, None))
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
         """See that there is no quota, and that the brokers are registered."""
         back = self._hit.wait_back(patience)
-        if any(self._hit.hosts.processor(node).share is not None for node in self._begun):
+        if any(self._hit.hosts.processor(node).share is not None for node in self._limited):
             return None
         return back
 

@@ -16,16 +16,18 @@ from dataclasses import dataclass
 
 from cluster.protocol import CanFaultDisk, CanKill, ClusterError, Disk
 from nemesis.broker_effects import BackEffect, ProcessChange
-from nemesis.brokers import GONE, HitBrokers
+from nemesis.brokers import GONE, HitBrokers, on_each
 from nemesis.disk_effects import ReplicaCut
 from nemesis.in_words import InWords
 from nemesis.power_loss import cut_to
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import MendDisk, Restart
-from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.clock import pause_until, stopwatch_s
 
 GONE_LIMIT_S = 10.0
+LOST = "lost fsync"
+"""How hosts count flushes of segments that were answered and not done."""
 WRITES_S = (1.0, 4.0)
 """So long brokers write what will be lost, before they are stopped."""
 
@@ -106,28 +108,15 @@ class LostFlush:
             found = self._logs.replica_folders(self._disks[node])
             folders = [folder.name for _, folder in found]
             self._faulty.fault_disk(node, "lost", ("fsync",), folders=folders)
-        self._let_write()
+        pause_until(stopwatch_s() + self._writes_s, self._stop)
         for node in self.targets:
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):
                 self._graceful.append(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no log was cut")
         for node, disk in self._disks.items():
-            self._flushes[node] = self._faulty.disk_counts(node).get("lost fsync", 0)
+            self._flushes[node] = self._faulty.disk_counts(node).get(LOST, 0)
             self._cuts += cut_to(disk, self._logs, self._faulty.flushed(node))
-
-    def _let_write(self) -> None:
-        """Let brokers write until something is there to lose, but not for ever."""
-        until_s = stopwatch_s() + self._writes_s
-        try:
-            wait_until(
-                lambda: stopwatch_s() >= until_s,
-                timeout_s=2 * WRITES_S[1],
-                what="something to lose",
-                stop=self._stop,
-            )
-        except WaitTimeoutError:
-            return  # The main phase ended, and with it the writes.
 
     def confirm(self, patience: Patience) -> LostFlushEffect | None:
         """See that the processes are gone, that flushes were lost, and that logs are shorter."""
@@ -146,13 +135,21 @@ class LostFlush:
     def heal(self) -> None:
         """Have flushes be true again, and start the brokers, but those that run."""
         self._brokers.note_heal()
-        for node in self.targets:
-            self._faulty.mend_disk(node)
-        self._brokers.start_missing()
+        on_each(self.targets, self._mend)
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
-        return self._brokers.wait_back(patience)
+        """See that no flush is lost any more, and that the brokers are registered again."""
+        return self._brokers.wait_back(patience) if all(map(self._is_true, self.targets)) else None
+
+    def _mend(self, node: str) -> None:
+        self._faulty.mend_disk(node)
+        self._brokers.start_missing([node])
+
+    def _is_true(self, node: str) -> bool:
+        """Flush each file of a node; tell whether none of that was lost."""
+        before = self._faulty.disk_counts(node).get(LOST, 0)
+        self._faulty.mend_disk(node)
+        return self._faulty.disk_counts(node).get(LOST, 0) == before
 
 
 SAYS = {

@@ -6,7 +6,7 @@ still believes what it believed, that it leads, for instance. Healed by SIGCONT.
 
 from cluster.protocol import CanPause, ClusterError
 from nemesis.broker_effects import BackEffect, PauseEffect
-from nemesis.brokers import STOPPED, HitBrokers
+from nemesis.brokers import STOPPED, HitBrokers, on_each
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Resume
@@ -54,13 +54,15 @@ class Pause:
     def heal(self) -> None:
         """Continue the processes; start those again that died meanwhile."""
         self._brokers.note_heal()
-        for node in self._brokers.one_a_process():
-            self._cluster.resume_node(node)
-        self._brokers.start_missing()
+        on_each(self._brokers.one_a_process(), self._continue)
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers run and are registered."""
         return self._brokers.wait_back(patience)
+
+    def _continue(self, node: str) -> None:
+        self._cluster.resume_node(node)
+        self._brokers.start_missing(self._brokers.of_process(node))
 
 
 SAYS = {

@@ -7,7 +7,7 @@ disk writable and starting the broker. Nothing is lost by it.
 """
 
 from cluster.protocol import ClusterError
-from nemesis.brokers import GONE
+from nemesis.brokers import GONE, on_each
 from nemesis.disk_effects import DiskRightEffect, ReadOnlyEffect
 from nemesis.disks import HitDisks
 from nemesis.in_words import InWords
@@ -83,13 +83,15 @@ class ReadOnly:
     def heal(self) -> None:
         """Make the disks writable, and start the brokers, but those that run."""
         self._hit.brokers.note_heal()
-        for node in self.targets:
-            self._hit.disks.unlock_disk(node)
-        self._hit.brokers.start_missing()
+        on_each(self.targets, self._unlock)
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
+
+    def _unlock(self, node: str) -> None:
+        self._hit.disks.unlock_disk(node)
+        self._hit.brokers.start_missing([node])
 
     def _lock(self, node: str) -> None:
         """Make a disk read-only once the last thread of the broker that ended let go of its files.

@@ -417,7 +417,9 @@ KINDS: dict[str, Kind] = {
         starts=2,
         needs=frozenset({Ability.KILL, Ability.APART}),
         aims=("majority",),
+        only=("majority", "all"),
         least_nodes=2,
+        least_targets=2,
         divides=True,
     ),
     "kill-remade": _remade(kill_remade, Ability.KILL),
@@ -455,7 +457,11 @@ def kind_named(name: str) -> Kind:
 
 
 def kinds_of(
-    family: str, abilities: Collection[Ability], *, nodes: int | None = None
+    family: str,
+    abilities: Collection[Ability],
+    *,
+    nodes: int | None = None,
+    hosts: str | None = None,
 ) -> tuple[str, ...]:
     """Return the names of a family's kinds that can be done, in order.
 
@@ -463,19 +469,21 @@ def kinds_of(
         family: One of `NEMESIS_KINDS`.
         abilities: What hosts and system can do.
         nodes: How many there are; None: as many as it takes.
+        hosts: A plan's: only what the family deals there; None: wherever it deals any.
     """
     able = frozenset(abilities)
     return tuple(
         name
         for name, kind in KINDS.items()
-        if family in kind.families and kind.needs <= able
+        if family in (kind.families if hosts is None else (kind.family_for(hosts),))
+        if kind.needs <= able
         if nodes is None or kind.least_nodes <= nodes
     )
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
     """Return why a plan suits no kind of a family, where that is one reason for all of them."""
-    kinds = [kind for kind in KINDS.values() if family in kind.families]
+    kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)
     return reasons.pop() if len(reasons) == 1 and not suited else ""

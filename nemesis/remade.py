@@ -307,9 +307,10 @@ class Remade:
         """Return a node that reports ISRs without the targets, and its report; None: no node."""
         for node in self._others:
             told = self._topic.told_by(node)
-            if told and all(
-                not {*self.targets} & {*state.isr} for state in told.partitions.values()
-            ):
+            if told is None or told.partitions.keys() != self._replicas.keys():
+                continue
+            isrs = [{*state.isr} for state in told.partitions.values()]
+            if all(isrs) and not any({*self.targets} & isr for isr in isrs):
                 return node, told
         return None
 

@@ -1,9 +1,9 @@
 """Brokers that get less of a resource than they want, as the faults of that family use them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cluster.protocol import CanLimitResources, ClusterError, CountsStarts, TellsLastWords
-from nemesis.brokers import GONE, HitBrokers
+from nemesis.brokers import GONE, HitBrokers, on_each
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.resource_effects import FreedEffect
 from nemesis.undo import FreeResources, Restart
@@ -68,8 +68,15 @@ class StarvedBrokers:
             return ()
         return tuple(cluster.complaints(node))
 
+    def free(self, nodes: Iterable[str], give_back: Callable[[str], object]) -> None:
+        """Give each of some brokers back what it had, and start those of all that ended."""
+        try:
+            on_each(nodes, give_back)
+        finally:
+            self.start_missing()
+
     def start_missing(self) -> None:
-        """Start those that ended; what these said last is kept. Their limits are gone by now."""
+        """Start those that ended; what these said last is kept."""
         self.brokers.note_heal()
         # One that ends from here on is for the next look: its words would be lost.
         ended = [node for node in self._targets if not self.lives(node)]

@@ -7,21 +7,22 @@ back. At a moment that is drawn, or as soon as the one before is registered, whi
 all was whole by then, the next one is hit, sooner. The last one is down until the heal.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
 
 from cluster.protocol import ClusterError
 from nemesis.broker_effects import BackEffect
-from nemesis.brokers import broker_is_gone, is_registered, running_broker
+from nemesis.brokers import GONE, broker_is_gone, is_registered, running_broker
 from nemesis.in_words import InWords
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience, Site
-from nemesis.replicas import unwhole
 from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 DOWN_S = (0.0, 5.0)
 """A broker's session ends after 3 s."""
+MOST_BROKERS = 3
+"""Of more targets so many are drawn: a turn of all of a large cluster would take minutes."""
 MOST_STRIKES = 5
 LATEST_S = 6.0
 """After a start: a broker of real Kafka is registered, and in its ISRs, by about then."""
@@ -72,7 +73,7 @@ class RollingKill:
     """Brokers killed one after the other, none waiting for the one before.
 
     Args:
-        aim: Which fault this is; its targets are killed in an order that is drawn.
+        aim: Which fault this is; up to three of its targets are killed, in an order that is drawn.
         site: Its cluster's brokers are killed and started.
     """
 
@@ -81,9 +82,10 @@ class RollingKill:
     def __init__(self, aim: Aim, site: Site) -> None:
         if len(aim.targets) < 2:  # noqa: PLR2004 - nobody is hit after one
             raise ClusterError(f"a turn takes two brokers, and there is {', '.join(aim.targets)}")
-        self._kill, self._site, self._aim = Kill(aim, site), site, aim
-        self.targets = aim.targets
-        self._order = aim.rng.sample(aim.targets, len(aim.targets))
+        self._order = aim.rng.sample(aim.targets, min(len(aim.targets), MOST_BROKERS))
+        self.targets = tuple(node for node in aim.targets if node in self._order)
+        self._aim = replace(aim, targets=self.targets)
+        self._kill, self._site = Kill(self._aim, site), site
         self._strikes: list[Struck] = []
         self._started_s = stopwatch_s()
 
@@ -103,12 +105,12 @@ class RollingKill:
         after_s = self._aim.rng.uniform(LOOK_S, LATEST_S)
         for node in islice(cycle([*others, before]), MOST_STRIKES - 1):
             self._wait(stopwatch_s() + self._aim.rng.uniform(*DOWN_S))
-            self._site.cluster.start_node(before)
+            process = self._site.cluster.start_node(before)
             started_s = stopwatch_s()
             self._wait(started_s + after_s, back=before)
-            recovering = not is_registered(self._site, before) or bool(
-                unwhole(self._site, [before])
-            )
+            if self._site.state_of(process) in GONE:
+                raise ClusterError(f"the broker of {before} ended before the next strike")
+            recovering = not is_registered(self._site, before) or self._lacks(before)
             after_s = stopwatch_s() - started_s
             self._strike(node, after_s=after_s, recovering=recovering)
             if recovering and len(self._strikes) >= len(self._order):
@@ -132,6 +134,12 @@ class RollingKill:
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
         """See that the brokers are registered again."""
         return self._kill.confirm_healed(patience)
+
+    def _lacks(self, node: str) -> bool:
+        """Tell whether an ISR of a broker's partitions is seen to be without it."""
+        view = self._site.cluster.view()
+        states = [] if view is None else view.partitions.values()
+        return any(node in each.replicas and node not in each.isr for each in states)
 
     def _strike(self, node: str, *, after_s: float = 0.0, recovering: bool = False) -> None:
         at = running_broker(self._site, node)

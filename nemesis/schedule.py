@@ -91,10 +91,8 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
     kinds = {
         family: tuple(
             kind
-            for kind in kinds_of(family, abilities, nodes=plan.nodes)
-            if KINDS[kind].suits(plan)
-            and KINDS[kind].is_dealt(plan.hosts)
-            and KINDS[kind].family_for(plan.hosts) == family
+            for kind in kinds_of(family, abilities, nodes=plan.nodes, hosts=plan.hosts)
+            if KINDS[kind].suits(plan) and KINDS[kind].is_dealt(plan.hosts)
         )
         for family in _wanted(plan)
     }
@@ -154,7 +152,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
     """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
-    kinds = kinds_of(family, abilities)
+    kinds = kinds_of(family, abilities, hosts=plan.hosts)
     if unsuited := unsuited_by(family, plan):
         return unsuited
     if not kinds:
@@ -223,7 +221,7 @@ def unsupported(
         asked += [
             refused(f"nemesis {family!r}", needs_of(family))
             for family in plan.nemesis
-            if family != ALL and not kinds_of(family, abilities)
+            if family != ALL and not kinds_of(family, abilities, hosts=plan.hosts)
         ]
     return asked
 

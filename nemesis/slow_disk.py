@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cluster.protocol import DISK_REQUESTS, CanFaultDisk, CanSlowDisk, ClusterError
-from nemesis.brokers import running_broker
+from nemesis.brokers import on_each, running_broker
 from nemesis.disk_effects import QuickDiskEffect, SlowDiskEffect
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Patience, Site
@@ -121,8 +121,7 @@ class SlowDisk:
     def heal(self) -> None:
         """Have the disks be as quick as they were. Idempotent."""
         self._healed_s = stopwatch_s()
-        for node in self.targets:
-            self._hosts.quicken_disk(node)
+        on_each(self.targets, self._hosts.quicken_disk)
 
     def confirm_healed(self, patience: Patience) -> QuickDiskEffect | None:
         """See that a flush takes no longer than before, or than any flush of the fault would."""

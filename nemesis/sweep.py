@@ -87,11 +87,12 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
     deadline_s = stopwatch_s() + limit_s
     for life in lives:
         name = f"fault {life.scheduled.fault_id} ({life.scheduled.kind})"
-        undone = life not in refused
-        is_over, why = _ended(life, undone=undone, deadline_s=deadline_s)
+        is_over, why = _ended(life, undone=life not in refused, deadline_s=deadline_s)
         if is_over:
             findings.done.append(f"{name} was healed")
-        elif _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
+            continue
+        undone = _undone(life)
+        if _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
             findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
             run = life.of_processes and _all_run(site, life.row.targets)

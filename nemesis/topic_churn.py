@@ -78,12 +78,19 @@ class TopicChurn:
         return TopicChurnEffect(took_s=stopwatch_s() - self._started_s, seen=seen, by=by)
 
     def heal(self) -> None:
-        """Come to an end, and delete what is left."""
-        if not self._over.is_set():
+        """Come to an end, and delete what is left.
+
+        Raises:
+            ClusterError: It was healed before, and still makes a topic.
+        """
+        again = self._over.is_set()
+        if not again:
             self._healed_s = stopwatch_s()
         self._over.set()
         self._background.join(END_LIMIT_S)
         if self._background.is_busy():
+            if again:
+                raise ClusterError("a topic of the churn is still being made")
             return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:

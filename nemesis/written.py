@@ -75,7 +75,7 @@ def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
         if other is fault:
             continue
         first, second = sorted((fault, other), key=lambda each: each.at_s)
-        settled_s = first.at_s + first.hold_s + kind_named(first.kind).settles_s(plan.hosts)
+        settled_s = first.at_s + kind_named(first.kind).lasts_s(first.hold_s, plan.hosts)
         if other.when is not None or fault.when is not None or second.at_s < settled_s:
             yield (
                 f"is not alone: {other.kind!r} at {other.at_s:g} s comes before all is settled, and"
@@ -98,6 +98,11 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
         yield f"has the target {target.word!r}, which only {ours} hit; use one of these"
     if kind.only and target.word not in {*kind.only, *roster.everybody}:
         yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
+    if kind.least_targets > 1 and target.word in roster.everybody:
+        yield (
+            f"has the target {fault.target!r}, and takes {kind.least_targets} nodes or more;"
+            f" use {' or '.join(kind.only)}"
+        )
     apart = set(roster.voters) - set(roster.nodes)
     if not kind.on_controllers and apart and target.word in {*apart, *ON_CONTROLLERS}:
         yield (

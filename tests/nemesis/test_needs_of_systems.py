@@ -57,8 +57,12 @@ def test_what_a_system_cannot_is_left_out_of_all_with_its_own_sentence(lacking: 
     gone = [
         family
         for family in NEMESIS_KINDS
-        if all(lacking in kind.needs for kind in KINDS.values() if kind.family == family)
-        if any(kind.suits(plan) for kind in KINDS.values() if kind.family == family)
+        if all(
+            lacking in kind.needs
+            for kind in KINDS.values()
+            if kind.family_for(plan.hosts) == family
+        )
+        if any(kind.suits(plan) for kind in KINDS.values() if kind.family_for(plan.hosts) == family)
     ]
     named = " and ".join(filter(None, [", ".join(gone[:-1]), *gone[-1:]]))
     told = [f"faults of {named} are left out: {why}"] if gone else []
