@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from random import Random
 
-from cluster.protocol import DISK_REQUESTS, DiskAnswers
+from cluster.protocol import DISK_REQUESTS, ClusterError, DiskAnswers
 from nemesis.protocol import Aim
 from tests.nemesis.conftest import FakeNetwork
 from tests.nemesis.proofs import Proof, Seen
@@ -19,6 +19,7 @@ class FakeFaultyDisks(FakeNetwork):
         broken: What is in force, by node.
         deaf: Whether orders come to nothing.
         stuck: Whether what is broken stays so.
+        refusing: Nodes whose disk cannot be mended for an error.
         bad: Nodes whose disk took nothing already.
     """
 
@@ -27,6 +28,8 @@ class FakeFaultyDisks(FakeNetwork):
         self.broken: dict[str, tuple[str, Collection[str]]] = {}
         self.deaf = self.stuck = False
         self.bad: set[str] = set()
+        self.refusing: set[str] = set()
+        self.flushes = 7
         self.lost: Mapping[PurePosixPath, int] = {}
 
     def fault_disk(
@@ -37,13 +40,16 @@ class FakeFaultyDisks(FakeNetwork):
             self.broken[node] = (kind, requests)
 
     def mend_disk(self, node: str) -> int:
+        if node in self.refusing:
+            raise ClusterError(f"the disk of {node} does not answer")
+        self.flushes += 3
         if not self.stuck:
             self.broken.pop(node, None)
         return 3
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
         kind, requests = self.broken.get(node, ("", ()))
-        return {f"{kind} {request}": 7 for request in requests}
+        return {f"{kind} {request}": self.flushes for request in requests}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         assert node in self.broken or self.deaf

@@ -8,6 +8,7 @@ from cluster.protocol import DISK_REQUESTS, ClusterError
 from nemesis.disk_error import DiskError
 from nemesis.effects import effect_to_json
 from nemesis.protocol import Patience
+from nemesis.scheduled import ScheduledFault
 from nemesis.undo import MendDisk, Restart
 from tests.nemesis.broken_disks import FakeFaultyDisks, aimed, broken_proof
 from tests.nemesis.conftest import World
@@ -94,6 +95,33 @@ def test_a_disk_that_stays_broken_is_not_healed(world: World, hosts: FakeFaultyD
     hosts.stuck = False
     fault.heal()
     assert fault.confirm_healed(SOON) is not None
+
+
+def test_a_disk_that_cannot_be_mended_keeps_no_other_one_broken(
+    world: World, hosts: FakeFaultyDisks
+) -> None:
+    fault = error(world, hosts, WRITES, "n1", "n2")
+    fault.inject()
+    hosts.refusing.add("n1")
+    with pytest.raises(ClusterError, match="the disk of n1 does not answer"):
+        fault.heal()
+    assert hosts.broken.keys() == {"n1"}
+    assert world.cluster.calls == ["kill n2", "start n2"]
+    hosts.refusing.clear()
+    fault.heal()
+    assert fault.confirm_healed(Patience(limit_s=20)) is not None
+
+
+def test_the_sweep_says_that_a_disk_is_still_broken(world: World, hosts: FakeFaultyDisks) -> None:
+    world.hosts, hosts.stuck = hosts, True
+    hosts.processes_file = world.paths.processes
+    nemesis = world.nemesis(
+        ScheduledFault(fault_id=1, at_s=0, kind="disk-error", target="n1", hold_s=0)
+    )
+    nemesis.run(world.stop)
+    report = nemesis.heal_all(limit_s=1.2)
+    assert hosts.broken
+    assert not report.undone, report
 
 
 def test_a_broker_that_is_not_back_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:

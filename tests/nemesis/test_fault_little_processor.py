@@ -104,6 +104,26 @@ def test_a_quota_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.Mo
         assert fault.confirm_healed(LATER) is not None
 
 
+def test_a_quota_is_taken_away_though_its_injection_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "wait") as (cluster, hosts):
+        fault, limit = aimed(LittleProcessor, cluster, hosts), hosts.limit_processor
+
+        def limit_and_fail(node: str, share: float | None) -> None:
+            limit(node, share)
+            raise ClusterError("it does not answer")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hosts, "limit_processor", limit_and_fail)
+            with pytest.raises(ClusterError, match="it does not answer"):
+                fault.inject()
+        assert hosts.processor("n2").share is not None
+        fault.heal()
+        assert fault.confirm_healed(LATER) is not None
+        assert hosts.processor("n2").share is None
+
+
 def test_a_server_that_died_meanwhile_is_started_again_without_a_quota(tmp_path: Path) -> None:
     with serving(tmp_path, "wait") as (cluster, hosts):
         fault, first = aimed(LittleProcessor, cluster, hosts), cluster.process("n2")

@@ -8,11 +8,14 @@ import pytest
 
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.hosts.disk import LocalDisk
-from cluster.protocol import ClusterError
+from cluster.protocol import Ability, ClusterError
 from nemesis import lost_flush
 from nemesis.lost_flush import LostFlush
 from nemesis.protocol import Patience
+from nemesis.schedule import deal_schedule
 from nemesis.undo import MendDisk, Restart
+from results.record.plan import Plan, PlanError
+from results.record.plan_parts import PlannedFault
 from tests.nemesis.broken_disks import FakeFaultyDisks, aimed
 from tests.nemesis.conftest import World
 from tests.nemesis.proofs import Proof, Seen
@@ -134,6 +137,29 @@ def test_where_nothing_was_lost_there_is_no_effect(make: Made, why: str) -> None
     fault = make(hosts)
     fault.inject()
     assert fault.confirm(SOON) is None
+
+
+def test_flushes_that_are_still_lost_are_not_healed(
+    make: Made, batches: tuple[RecordBatch, ...]
+) -> None:
+    hosts = FakeFaultyDisks()
+    hosts.lost, hosts.stuck = {FIRST: batches[2].position}, True
+    fault = make(hosts)
+    fault.inject()
+    fault.heal()
+    assert fault.confirm_healed(SOON) is None
+    hosts.stuck = False
+    fault.heal()
+    assert fault.confirm_healed(SOON) is not None
+
+
+@pytest.mark.parametrize(("kind", "at_s"), [("rolling-kill", 17), ("link-stall", 8)])
+def test_by_hand_it_waits_for_what_takes_long_to_begin(kind: str, at_s: float) -> None:
+    target = "majority" if kind == "rolling-kill" else "n1"
+    first = PlannedFault(kind=kind, target=target, at_s=0, hold_s=5)
+    then = PlannedFault(kind="lost-flush", target="n1", at_s=at_s, hold_s=5)
+    with pytest.raises(PlanError, match=f"{kind}' at 0 s comes before all is settled"):
+        deal_schedule(Plan(faults=(first, then)), abilities=frozenset(Ability))
 
 
 def test_one_that_does_not_end_loses_nothing(

@@ -2,6 +2,9 @@
 
 from random import Random
 
+import pytest
+
+from cluster.protocol import ClusterError
 from nemesis.pause import Pause
 from nemesis.pause_all import pause_all
 from nemesis.protocol import Aim, Patience
@@ -57,6 +60,18 @@ def test_one_that_goes_on_is_no_standstill(world: World) -> None:
     fault.inject()
     world.cluster.resume_node("n2")
     assert fault.confirm(SOON) is None
+
+
+def test_one_that_cannot_go_on_keeps_no_other_one(world: World) -> None:
+    fault = _standstill(world)
+    fault.inject()
+    world.refuse("resume n1", "it hangs")
+    with pytest.raises(ClusterError, match="it hangs"):
+        fault.heal()
+    stands = [
+        node for node, at in world.cluster.processes.items() if world.cluster.state_of(at) == "T"
+    ]
+    assert stands == ["n1"]
 
 
 def test_one_that_still_stands_is_not_healed(world: World) -> None:

@@ -6,12 +6,15 @@ from random import Random
 
 import pytest
 
-from cluster.protocol import ClusterError, ClusterView, ProcessId
+from cluster.protocol import Ability, ClusterError, ClusterView, ProcessId
 from nemesis import rolling_kill
 from nemesis.effects import effect_to_json
 from nemesis.protocol import Aim, Patience
 from nemesis.rolling_kill import RollingKill
+from nemesis.schedule import deal_schedule
 from nemesis.undo import Restart
+from results.record.plan import Plan, PlanError
+from results.record.plan_parts import PlannedFault
 from tests.nemesis.conftest import FakeCluster, World
 from tests.nemesis.proofs import Proof, Seen
 from tests.nemesis.simulated_room import Story
@@ -177,3 +180,49 @@ def test_the_end_of_the_main_phase_keeps_it_from_the_last_strike(world: World) -
     with pytest.raises(ClusterError, match="ended before the last strike"):
         fault.inject()
     assert [call.split()[0] for call in world.cluster.calls] == ["kill"]
+
+
+def test_one_that_ends_while_it_is_to_recover_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cluster = SlowToCatchUp(["n1", "n2", "n3"])
+    world.cluster.asleep |= {*PAIR}
+    start = world.cluster.start_node
+    fault = _fault(world)
+
+    def start_and_end(node: str) -> ProcessId:
+        process = start(node)
+        world.cluster.states.pop(process, None)
+        return process
+
+    monkeypatch.setattr(world.cluster, "start_node", start_and_end)
+    with pytest.raises(ClusterError, match=f"of {fault._order[0]} ended before the next strike"):
+        fault.inject()
+
+
+def test_what_another_broker_lacks_is_no_recovery(world: World) -> None:
+    world.cluster = SlowToCatchUp(["n1", "n2", "n3"])
+    world.cluster.asleep.add("n3")
+    fault = _fault(world)
+    fault.inject()
+    assert not any(each.recovering for each in fault._strikes)
+    assert fault.confirm(SOON) is None
+
+
+def test_of_many_targets_three_take_turns(world: World) -> None:
+    names = [f"n{number}" for number in range(1, 8)]
+    world.cluster = SlowToCatchUp(names)
+    world.cluster.asleep |= {*names}
+    fault = _fault(world, *names)
+    assert len(fault.targets) == 3
+    assert [each.node for each in fault.undo()] == [*fault.targets]
+    fault.inject()
+    assert fault.confirm(SOON) is not None
+    assert {call.split()[1] for call in world.cluster.calls} == {*fault.targets}
+
+
+@pytest.mark.parametrize("target", ["n1", "one", "leader", "minority"])
+def test_by_hand_it_is_about_several(target: str) -> None:
+    fault = PlannedFault(kind="rolling-kill", target=target, at_s=1)
+    with pytest.raises(PlanError, match=r"use majority or all|means majority or all"):
+        deal_schedule(Plan(faults=(fault,)), abilities=frozenset(Ability))

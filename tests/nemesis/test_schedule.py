@@ -301,6 +301,15 @@ def test_slow_disks_of_real_hosts_are_a_family_of_their_own() -> None:
         refuse_elsewhere(simulated, system_of(simulated))
 
 
+def test_a_family_is_not_taken_for_another_that_has_one_of_its_kinds_on_these_hosts() -> None:
+    why_not = abilities_of("process")
+    (sentence,) = unsupported(
+        plan_from({"nemesis": "disk", "hosts": "process"}), abilities=able(why_not), why_not=why_not
+    )
+    assert "nemesis 'disk' needs hosts that can" in sentence
+    assert "limit a node's disk" in sentence
+
+
 def test_a_kind_of_some_hosts_is_refused_elsewhere_by_name_with_a_reason() -> None:
     plan = plan_from({"faults": [{"kind": "slow-disk", "target": "n1", "at_s": 1}]})
     why_not = abilities_of("docker")
