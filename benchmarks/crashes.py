@@ -4,9 +4,11 @@ Run it from the repository, as root for containers and ssh hosts:
 
     python -m benchmarks.crashes --times 50 --hosts namespace,process,docker,ssh --seed 1
     python -m benchmarks.crashes --times 0 --runs 4 --hosts namespace,docker
+    python -m benchmarks.crashes --times 0 --hosts namespace --nemesis stall,remade,disk-errors
 
 The harness is the small one of `tests/cluster_hosts/small_harness.py`; `--runs` are whole runs of
-`logquake run`, killed at some moment from their start to their judgement. Containers are of an
+`logquake run`, killed at some moment from their start to their judgement; `--nemesis` has one more
+for each family, killed while a fault of it is in force. Containers are of an
 image made of this machine's Java, ssh hosts are namespaces with an sshd each. It ends with 1 if
 anything was left.
 """
@@ -23,6 +25,7 @@ from pathlib import Path
 from random import Random
 
 from harness.heal import heal_store
+from nemesis.ledger import open_entries
 from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.milestones import Milestone, load_milestones
 from results.record.plan import Plan
@@ -43,6 +46,7 @@ LIMIT_S = 300.0
 class _Asked:
     times: int
     runs: int
+    families: tuple[str, ...]
     hosts: tuple[str, ...]
     image: str | None
     seed: int
@@ -80,22 +84,32 @@ def _crashed(asked: _Asked) -> int:
         print(f"{number + 1}: {plan.hosts}: {killed.part} during {killed.deed}, healed in"
               f" {killed.took_s:.2f} s ({len(killed.healed.done)} things done):"
               f" {'; '.join(killed.left) or 'nothing left'}", flush=True)  # fmt: skip
-    for number in range(asked.runs):
+    runs = [*[""] * asked.runs, *asked.families]
+    for number, family in enumerate(runs):
         hosts = asked.hosts[number % len(asked.hosts)]
         with asked.network_of(hosts):
-            failed += _crashed_run(asked, hosts, Random(f"{asked.seed}/run/{number}"))
-    print(f"{asked.times + asked.runs} crashes, {failed} of them left something")
+            rng = Random(f"{asked.seed}/run/{number}")
+            failed += _crashed_run(asked, hosts, rng, family=family)
+    print(f"{asked.times + len(runs)} crashes, {failed} of them left something")
     for what, count in sorted(seen.items()):
         print(f"  {count} {what}")
     return failed
 
 
-def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
-    """Kill a real run at some moment of its life; return whether anything was left."""
+def _crashed_run(asked: _Asked, hosts: str, rng: Random, *, family: str) -> bool:
+    """Kill a real run at some moment of its life; return whether anything was left.
+
+    Args:
+        asked: What was asked for.
+        hosts: Of the run.
+        rng: Draws the moment.
+        family: Of whose faults one is in force at that moment; empty: of any, or none is.
+    """
     with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as name:
         folder = Path(name)
         line = [sys.executable, "-c", COMMAND, "run", "--store", str(folder / "runs")]
-        line += ["--hosts", hosts, "--time-limit", "15", "--seed", str(rng.randrange(1 << 20))]
+        line += ["--hosts", hosts, "--seed", str(rng.randrange(1 << 20))]
+        line += ["--nemesis", family, "--time-limit", "60"] if family else ["--time-limit", "15"]
         line += ["--image", asked.image] if asked.image and hosts == "docker" else []
         with (folder / "said").open("wb") as said:
             run = subprocess.Popen(
@@ -104,12 +118,16 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
             )  # fmt: skip
         moment = rng.randint(0, MILESTONES)
         wait_until(
-            lambda: len(_milestones(folder)) >= moment or run.poll() is not None,
+            lambda: (
+                run.poll() is not None
+                or (bool(_undos(folder)) if family else len(_milestones(folder)) >= moment)
+            ),
             timeout_s=LIMIT_S,
-            what=f"{moment} milestones",
+            what=f"a fault of {family}" if family else f"{moment} milestones",
         )
         pause_until(stopwatch_s() + rng.uniform(0, BETWEEN_S))
         after = [each.name for each in _milestones(folder)][-1:]
+        undos = [f"to undo: {', '.join(sorted(_undos(folder)))}"] if family else []
         run.kill()
         run.wait()
         plan = _plan(asked, hosts, rng)
@@ -119,7 +137,7 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
         ]
         left += [*healed.failed, *litter_in(folder)]
         print(
-            f"a run of {hosts}, killed after {' '.join(after) or 'its start'}:"
+            f"a run of {hosts}, killed after {' '.join([*after, *undos]) or 'its start'}:"
             f" {'; '.join(left) or 'nothing left'}",
             flush=True,
         )
@@ -129,6 +147,13 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
 def _milestones(folder: Path) -> list[Milestone]:
     runs = Store(folder / "runs").runs()
     return load_milestones(runs[0].milestones) if runs else []
+
+
+def _undos(folder: Path) -> set[str]:
+    """Return the kinds of what is to be undone of the run, by its ledger."""
+    runs = Store(folder / "runs").runs()
+    entries = open_entries(runs[0].ledger) if runs else ()
+    return {undo.kind for entry in entries for undo in entry.undo}
 
 
 def _plan(asked: _Asked, hosts: str, rng: Random) -> Plan:
@@ -141,6 +166,7 @@ def _asked(undo: ExitStack) -> _Asked:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=50, help="crashes of the small harness")
     parser.add_argument("--runs", type=int, default=0, help="crashes of whole runs")
+    parser.add_argument("--nemesis", default="", help="families, each of one more whole run")
     parser.add_argument("--hosts", default="namespace,process", help="kinds, in turn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -161,6 +187,7 @@ def _asked(undo: ExitStack) -> _Asked:
     return _Asked(
         times=given.times,
         runs=given.runs,
+        families=tuple(filter(None, given.nemesis.split(","))),
         hosts=tuple(kinds),
         image=image,
         seed=given.seed,
