@@ -144,8 +144,12 @@ def test_a_check_that_is_killed_leaves_what_the_next_one_removes(run: Path) -> N
 
 
 def test_two_checks_of_a_run_at_a_time_disturb_each_other_in_nothing(run: Path) -> None:
-    checks = [subprocess.Popen([*CHECK, run], stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [each.wait() for each in checks] == [0, 0]
+    checks = [
+        subprocess.Popen([*CHECK, run], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    said = [each.communicate()[0] for each in checks]
+    assert [each.returncode for each in checks] == [0, 0], said
     assert left(run) == set()
     verdict = read_verdict(RunPaths(run).verdict)
     assert verdict is not None
