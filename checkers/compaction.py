@@ -144,7 +144,7 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
     big = sorted(root for root, size in sizes.items() if size >= SMALL_BYTES)
     with ExitStack() as held:
         for root in big:
-            held.enter_context(_alone(root))
+            held.enter_context(alone(root))
             _sweep(root)
         _compact(small, {root: sizes[root] for root in big}, do)
 
@@ -155,13 +155,13 @@ def sweep_left(root: Path) -> None:
     Args:
         root: The run's folder. If another check works on it, nothing is removed.
     """
-    with suppress(OSError), _alone(root, wait=False):
+    with suppress(OSError), alone(root, wait=False):
         _sweep(root)
 
 
 @contextmanager
-def _alone(root: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the parts of a run, which two checks at a time would mix up.
+def alone(root: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the parts of a run and the places in its streams, which two checks would mix up.
 
     Raises:
         BlockingIOError: Another check holds them, and it is not to be waited for.

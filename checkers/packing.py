@@ -12,6 +12,7 @@ from threading import Event
 
 import pyarrow as pa
 
+from checkers.compaction import alone
 from checkers.stored import needs_ingest
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
@@ -24,13 +25,19 @@ _MOST_THREADS = 8
 def pack_streams(paths: RunPaths) -> None:
     """Pack the live streams of a run that is over; leave those of a run without sound tables.
 
-    A stream that is cut stays as it is, and so does each one that the disk has no room for.
+    A stream that is cut stays as it is, and so does each one that the disk has no room for. All
+    stay where another check works on the run: a place in a stream is another one once it is packed.
 
     Args:
         paths: The run. Nobody writes to it.
     """
     if needs_ingest(paths):
         return
+    with suppress(OSError), alone(paths.root, wait=False):
+        _pack_all(paths)
+
+
+def _pack_all(paths: RunPaths) -> None:
     for left in _left_over(paths.live):
         with suppress(OSError):
             left.unlink()

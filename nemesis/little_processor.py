@@ -16,6 +16,7 @@ from results.record.clock import pause_until, stopwatch_s
 
 LEAST_SHARE, MOST_SHARE = 0.02, 0.10
 MEASURED_S = 2.0
+LOOK_S = 0.5
 LEAST_THROTTLED = 3
 """In so many of the kernel's periods, a tenth of a second each, it had to wait."""
 SLACK = 1.25
@@ -62,8 +63,19 @@ class LittleProcessor:
             self._begun[node] = (stopwatch_s(), self._hit.hosts.processor(node))
 
     def confirm(self, patience: Patience) -> ProcessorEffect | None:
-        """See for two seconds that each uses no more than its share, and has to wait for it."""
+        """See for two seconds that each uses no more than its share, and has to wait for it.
+
+        For longer, where others leave it too little of a core to come up against its share.
+        """
+        until_s = stopwatch_s() + patience.limit_s
         pause_until(stopwatch_s() + min(MEASURED_S, patience.limit_s), patience.stop)
+        while (effect := self._measured()) is None and stopwatch_s() < until_s:
+            if pause_until(stopwatch_s() + LOOK_S, patience.stop):
+                break
+        return effect
+
+    def _measured(self) -> ProcessorEffect | None:
+        """Return what was used since the injection, if that was little."""
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}

@@ -58,6 +58,18 @@ def test_a_run_without_whole_tables_keeps_its_streams_as_they_are(
     assert streams(root) == was
 
 
+def test_where_another_check_reads_places_in_streams_they_stay_as_they_are(
+    judged: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    was = streams(root)
+    with compaction.alone(root):
+        pack_streams(RunPaths(root))
+    assert streams(root) == was
+    pack_streams(RunPaths(root))
+    assert streams(root) != was
+
+
 def test_of_a_run_with_a_cut_stream_the_others_are_packed(judged: Path, tmp_path: Path) -> None:
     root = shutil.copytree(judged, tmp_path / "t" / "run")
     stream = RunPaths(root).live / "polled.worker-0.arrows"

@@ -7,7 +7,7 @@ which it is to be played as `SEEDS_OF = [("kind", (1, 5))]`.
 from nemesis.registry import KINDS
 from tests.held import collected
 from tests.nemesis import proofs
-from tests.nemesis.proofs import Proof
+from tests.nemesis.proofs import LATE, Proof
 
 PROOFS: dict[str, Proof] = {
     **proofs.PROOFS,
@@ -15,7 +15,7 @@ PROOFS: dict[str, Proof] = {
 }
 SEEDS_OF: dict[str, tuple[int, ...]] = dict(collected("SEEDS_OF", folder="tests/nemesis"))
 """Where a kind is to be played more than once: seeds whose draws differ in kind."""
-_OF_LINKS = {"links", "traffic", "late traffic"}
+_OF_LINKS = {"links", "traffic", LATE}
 OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in _OF_LINKS)
 """These need no broker to be proven, but machines only."""
 OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

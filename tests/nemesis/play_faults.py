@@ -33,6 +33,7 @@ from nemesis.protocol import Aim, Fault, Patience, Site
 from nemesis.registry import CLIENTS_ASK, KINDS
 from nemesis.replicas import wait_whole
 from nemesis.schedule import deal_schedule, unsupported
+from nemesis.stalls import STALL_MS
 from nemesis.targets import KEEPER, SERVERS
 from results.record.clock import (
     RunClock,
@@ -48,7 +49,7 @@ from tests.brokers import brokers_of
 from tests.machine import fuse_works, tun_opens
 from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.play_in_namespaces import Sleepers
-from tests.nemesis.proofs import NODE
+from tests.nemesis.proofs import LATE, NODE, how_late
 from tests.nemesis.witnesses import (
     OWN_TIME,
     REPLICA,
@@ -176,11 +177,16 @@ class Room:
             fault.inject()
             effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
 
+        chance = Random(seed)
+
         def shown() -> bool:
+            # A look that waited for one link ends as that opens: the next one would begin with it.
+            if proof.witness == LATE and how_late(looks[-1:]):
+                pause_until(stopwatch_s() + chance.uniform(0, STALL_MS[1] / 1000))
             looks.append(look())
             return proof.shows(before, looks)
 
-        until(shown, LATE_LIMIT_S if proof.witness == "late traffic" else SHOWN_LIMIT_S)
+        until(shown, LATE_LIMIT_S if proof.witness == LATE else SHOWN_LIMIT_S)
         healed, after = self._healed(fault), list[Seen]()
 
         def gone() -> bool:
@@ -356,7 +362,7 @@ class Room:
             "links": lambda: self._sockets.look(count=20, size=100, tail_s=0.4),
             "traffic": lambda: self._sockets.look(count=150, size=1200, tail_s=0.9),
             # What waits for one stall there, and for another one back, has 16 s to go.
-            "late traffic": lambda: self._sockets.look(
+            LATE: lambda: self._sockets.look(
                 count=40, size=100, tail_s=18.0, flows=20, interval_s=0.0
             ),
             "brokers": lambda: {"brokers": self.places[node].brokers()},

@@ -21,6 +21,8 @@ ASKED = (("n1", ("n2", "n3")), ("n2", ("n3",)), ("clients", ("n1", "n2")))
 """Who asks whom."""
 AROUND = ("n1-n2", "n2-n3")
 """The links of brokers that end at the node."""
+LATE = "late traffic"
+"""The witness of links that hold what they carry."""
 GOOD_MS = 50.0
 """Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
 LATE_MS = 1000.0
@@ -135,7 +137,7 @@ def _late(names: Sequence[str], is_late: Callable[[Seen], bool]) -> Proof:
         return all(any(is_late(look[name]) for look in clean) for name in names)
 
     return Proof(
-        witness="late traffic",
+        witness=LATE,
         shows=shows,
         gone=lambda _, after: all(map(_passes, after.values())),
     )
