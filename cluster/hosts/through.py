@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 READ, WRITE, FLUSH = "read", "write", "fsync"
 LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 """What becomes of a request; the counts are called as these."""
-MAPPED = (".index", ".timeindex")
-"""Files that Kafka maps into memory."""
+MAPPED = {".index", ".timeindex"}
+"""Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
 SEGMENT = ".log"
 CLEAR_S = 5.0
 """A request that is broken takes no time of its own."""
@@ -133,7 +134,7 @@ class Faults:
             return ""
         if broken.kind == LOST and _folder_of_segment(path) not in broken.folders:
             return ""
-        if broken.kind in {TORN, SHORT} and path.endswith(MAPPED):
+        if broken.kind in {TORN, SHORT} and MAPPED & {*PurePosixPath(path).suffixes}:
             return ""
         return broken.kind
 
