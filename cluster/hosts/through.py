@@ -102,8 +102,13 @@ class Faults:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
     @contextlib.contextmanager
-    def met(self, request: str, path: str) -> Iterator[str]:
+    def met(self, request: str, path: str, *, parts: bool = True) -> Iterator[str]:
         """Be late with a request if need be; yield what shall become of it, empty: nothing.
+
+        Args:
+            request: Its sort.
+            path: Of which file.
+            parts: Whether it can be done in part: a byte has no half.
 
         Raises:
             OSError: EIO, where it is refused.
@@ -114,7 +119,7 @@ class Faults:
                 self._count(LATE, request)
             time.sleep(late.seconds)  # noqa: TID251 - standard library only, and this is the fault
         with self._lock:  # What is in force now: a fault may have been cleared meanwhile.
-            what = self._what(request, path)
+            what = self._what(request, path, parts=parts)
             if what:
                 self._count(what, request)
                 self._under_way += 1
@@ -128,13 +133,14 @@ class Faults:
                     self._under_way -= 1
                     self._lock.notify_all()
 
-    def _what(self, request: str, path: str) -> str:
+    def _what(self, request: str, path: str, *, parts: bool) -> str:
         broken = self._broken
         if broken is None or request not in broken.requests:
             return ""
         if broken.kind == LOST and _folder_of_segment(path) not in broken.folders:
             return ""
-        if broken.kind in {TORN, SHORT} and MAPPED & {*PurePosixPath(path).suffixes}:
+        is_mapped = bool(MAPPED & {*PurePosixPath(path).suffixes})
+        if broken.kind in {TORN, SHORT} and (is_mapped or not parts):
             return ""
         return broken.kind
 
@@ -212,8 +218,8 @@ class Through:
             return os.pread(fh, size, offset)
 
     def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
-        with self._faults.met(WRITE, self._name(path, fh)) as what:
-            if what not in {TORN, SHORT} or len(data) < 2:  # noqa: PLR2004 - a byte has no part
+        with self._faults.met(WRITE, self._name(path, fh), parts=len(data) > 1) as what:
+            if what not in {TORN, SHORT}:
                 return os.pwrite(fh, data, offset)
             stored = os.pwrite(fh, data[: len(data) // 2], offset)
             if what == TORN:

@@ -61,3 +61,16 @@ def test_what_kafka_does_not_map_is_torn(disk: Disk, name: str) -> None:
     disk.faults.set(Fault(SHORT, frozenset({"write"})))
     assert disk.store(f"/t-0/{name}", b"mapped") == 3
     assert disk.counts() == {"short write": 1}
+
+
+@pytest.mark.parametrize("kind", [TORN, SHORT])
+def test_a_byte_is_stored_whole_and_counts_as_nothing_that_was_broken(
+    disk: Disk, kind: str
+) -> None:
+    disk.faults.set(Fault(kind, frozenset({"write"})))
+    assert disk.store(SEGMENT, b"x") == 1
+    assert disk.counts() == {}
+    disk.faults.set(Fault("refused", frozenset({"write"})))
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.store(SEGMENT, b"x")
+    assert disk.counts() == {"refused write": 1}
