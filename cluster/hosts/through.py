@@ -345,13 +345,17 @@ class Through:
 
     def flushed(self, folders: Iterable[str]) -> dict[str, int]:
         """Flush each segment, in truth, and return how much of it is on disk now."""
+        gone = (NotADirectoryError, FileNotFoundError)
         found = {}
         for folder in folders:
-            with contextlib.suppress(NotADirectoryError, FileNotFoundError):
-                for path in self._files(folder):
-                    with self._opened(path, os.O_RDONLY) as file:
-                        found[path] = os.fstat(file).st_size
-                        os.fsync(file)
+            paths: list[str] = []
+            with contextlib.suppress(*gone):
+                paths = self._files(folder)
+            for path in paths:
+                # Kafka renames segments that it deletes; the others are still there then.
+                with contextlib.suppress(*gone), self._opened(path, os.O_RDONLY) as file:
+                    found[path] = os.fstat(file).st_size
+                    os.fsync(file)
         return found
 
     def _noted(self, opened: int, path: str) -> int:

@@ -74,3 +74,19 @@ def test_a_byte_is_stored_whole_and_counts_as_nothing_that_was_broken(
     with pytest.raises(OSError, match="Input/output error"):
         disk.store(SEGMENT, b"x")
     assert disk.counts() == {"refused write": 1}
+
+
+def test_a_segment_that_goes_while_all_are_flushed_hides_none_of_the_others(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        (disk.below / f"t-0/{number}.log").write_bytes(b"x" * number)
+    listed = os.listdir
+
+    def renamed_after(at: int) -> list[str]:
+        names = sorted(listed(at))
+        (disk.below / "t-0/0.log").rename(disk.below / "t-0/0.log.deleted")
+        return names
+
+    monkeypatch.setattr(os, "listdir", renamed_after)
+    assert disk.through.flushed(["gone-0", "t-0"]) == {"t-0/1.log": 1, "t-0/2.log": 2}
