@@ -141,7 +141,7 @@ class Orders:
                 )
                 self._faults.set(fault)
                 # In force already: no flush of the broker's comes between, and counts as true.
-                self._faults.note_flushed(self._through.flushed(sorted(fault.folders)))
+                self._through.flush_segments(sorted(fault.folders))
             case "clear":
                 self._faults.clear(late=order["late"])
             case "tell":

@@ -13,7 +13,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -77,10 +77,32 @@ class Faults:
                 what: count for what, count in self._counts.items() if _sort(what) != fault.kind
             }
 
-    def note_flushed(self, flushed: Mapping[str, int]) -> None:
-        """Note how much of each segment was on disk when flushes had begun to be lost."""
+    def note_flushed(self, path: str, size: int) -> None:
+        """Note how much of a segment is on disk when flushes have begun to be lost."""
         with self._lock:
-            self._flushed = dict(flushed)
+            self._flushed[path] = size
+
+    def note_truncated(self, path: str, size: int) -> None:
+        """Note that a file is so long now: what is written behind that is not on disk."""
+        with self._lock:
+            path = path.strip("/")
+            if path in self._flushed:
+                self._flushed[path] = min(size, self._flushed[path])
+
+    def note_moved(self, old: str, new: str) -> None:
+        """Note that a file or folder has another name; empty: it is gone. The old name may return.
+
+        A segment's size goes with it, while it stays in the folders of the fault.
+        """
+        with self._lock:
+            old, new = old.strip("/"), new.strip("/")
+            if new in self._flushed:
+                self._flushed[new] = 0
+            for path in [each for each in self._flushed if f"{each}/".startswith(f"{old}/")]:
+                size, self._flushed[path] = self._flushed[path], 0
+                there = new + path.removeprefix(old)
+                if self._broken and _folder_of_segment(there) in self._broken.folders:
+                    self._flushed[there] = size
 
     def clear(self, *, late: bool) -> None:
         """Have no such fault be in force, and no request be under way that it breaks. Idempotent.
@@ -206,7 +228,10 @@ class Through:
     def open(self, path: str, flags: int) -> int:
         # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
         flags &= ~(os.O_APPEND | os.O_DIRECT)
-        return self._noted(os.open(_of(path), flags, dir_fd=self._root), path)
+        opened = os.open(_of(path), flags, dir_fd=self._root)
+        if flags & os.O_TRUNC:
+            self._faults.note_truncated(path, 0)
+        return self._noted(opened, path)
 
     def create(self, path: str, mode: int, fi: object = None) -> int:
         del fi
@@ -232,6 +257,8 @@ class Through:
         with contextlib.ExitStack() as stack:
             writable = writable or [stack.enter_context(self._opened(path, os.O_WRONLY))]
             os.ftruncate(writable[0], length)
+        if path not in self._hidden:
+            self._faults.note_truncated(path, length)
         return 0
 
     def fallocate(  # noqa: PLR0917 - FUSE's
@@ -285,6 +312,7 @@ class Through:
     def unlink(self, path: str) -> int:
         if self._hidden.pop(path, None) is None:
             os.unlink(_of(path), dir_fd=self._root)
+            self._faults.note_moved(path, "")
         return 0
 
     def rename(self, old: str, new: str) -> int:
@@ -294,6 +322,7 @@ class Through:
             os.unlink(_of(old), dir_fd=self._root)
         else:
             os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
+        self._faults.note_moved(old, new)
         return 0
 
     def link(self, target: str, source: str) -> int:
@@ -343,10 +372,9 @@ class Through:
         found = os.fstatvfs(self._root)
         return {name: getattr(found, name) for name in _ROOM}
 
-    def flushed(self, folders: Iterable[str]) -> dict[str, int]:
-        """Flush each segment, in truth, and return how much of it is on disk now."""
+    def flush_segments(self, folders: Iterable[str]) -> None:
+        """Flush each segment, in truth, and note how much of it is on disk then."""
         gone = (NotADirectoryError, FileNotFoundError)
-        found = {}
         for folder in folders:
             paths: list[str] = []
             with contextlib.suppress(*gone):
@@ -354,9 +382,9 @@ class Through:
             for path in paths:
                 # Kafka renames segments that it deletes; the others are still there then.
                 with contextlib.suppress(*gone), self._opened(path, os.O_RDONLY) as file:
-                    found[path] = os.fstat(file).st_size
+                    # First noted: it may be truncated while it is flushed.
+                    self._faults.note_flushed(path, os.fstat(file).st_size)
                     os.fsync(file)
-        return found
 
     def _noted(self, opened: int, path: str) -> int:
         found = os.fstat(opened)

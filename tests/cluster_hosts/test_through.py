@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.through import SHORT, TORN, Fault, Faults, Through
+from cluster.hosts.through import LOST, SHORT, TORN, Fault, Faults, Through
 
 SEGMENT = "/t-0/00000000000000000000.log"
 
@@ -33,6 +33,14 @@ class Disk:
 
     def counts(self) -> object:
         return self.faults.told()["counts"]
+
+    def lose_flushes(self) -> None:
+        """Flush what is in `t-0`, and nothing in truth from then on."""
+        self.faults.set(Fault(LOST, frozenset({"fsync"}), folders=frozenset({"t-0"})))
+        self.through.flush_segments(["t-0"])
+
+    def flushed(self) -> object:
+        return self.faults.told()["flushed"]
 
 
 @pytest.fixture
@@ -89,4 +97,60 @@ def test_a_segment_that_goes_while_all_are_flushed_hides_none_of_the_others(
         return names
 
     monkeypatch.setattr(os, "listdir", renamed_after)
-    assert disk.through.flushed(["gone-0", "t-0"]) == {"t-0/1.log": 1, "t-0/2.log": 2}
+    disk.through.flush_segments(["gone-0", "t-0"])
+    assert disk.flushed() == {"t-0/1.log": 1, "t-0/2.log": 2}
+
+
+def test_what_was_truncated_and_written_again_was_not_flushed(disk: Disk) -> None:
+    disk.store(SEGMENT, b"x" * 100)
+    disk.lose_flushes()
+    opened = disk.through.open(SEGMENT, os.O_RDWR)
+    disk.through.truncate(SEGMENT, 40, opened)
+    disk.through.write(SEGMENT, b"y" * 60, 40, opened)
+    disk.through.fsync(SEGMENT, 1, opened)
+    disk.through.release(SEGMENT, opened)
+    assert disk.flushed() == {SEGMENT[1:]: 40}
+    disk.through.truncate(SEGMENT, 1000)
+    assert disk.flushed() == {SEGMENT[1:]: 40}
+    disk.store("/t-0/1.log", b"new")
+    disk.through.truncate("/t-0/1.log", 2)
+    assert disk.flushed() == {SEGMENT[1:]: 40}, "what is new there was never flushed"
+    disk.through.release(SEGMENT, disk.through.open(SEGMENT, os.O_WRONLY | os.O_TRUNC))
+    assert disk.flushed() == {SEGMENT[1:]: 0}
+
+
+def test_a_segment_that_is_cut_off_while_it_is_flushed_counts_as_it_is(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.store(SEGMENT, b"x" * 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: disk.through.truncate(SEGMENT, 40))
+        disk.lose_flushes()
+    assert disk.flushed() == {SEGMENT[1:]: 40}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        (SEGMENT, f"{SEGMENT}.deleted", {SEGMENT[1:]: 0, "t-0/1.log": 7}),
+        (SEGMENT, "/t-0/2.log", {SEGMENT[1:]: 0, "t-0/1.log": 7, "t-0/2.log": 5}),
+        ("/t-0/1.log", SEGMENT, {SEGMENT[1:]: 7, "t-0/1.log": 0}),
+        ("/t-0/0.log.swap", SEGMENT, {SEGMENT[1:]: 0, "t-0/1.log": 7}),
+        ("/t-0", "/t-0.abc-delete", {SEGMENT[1:]: 0, "t-0/1.log": 0}),
+        ("/t-00", "/t-01", {SEGMENT[1:]: 5, "t-0/1.log": 7}),
+        (SEGMENT, "", {SEGMENT[1:]: 0, "t-0/1.log": 7}),
+    ],
+)
+def test_what_was_flushed_of_a_segment_goes_where_it_goes(
+    disk: Disk, old: str, new: str, left: dict[str, int]
+) -> None:
+    disk.store(SEGMENT, b"x" * 5)
+    disk.store("/t-0/1.log", b"x" * 7)
+    disk.store("/t-0/0.log.swap", b"x" * 9)
+    disk.through.mkdir("/t-00", 0o755)
+    disk.lose_flushes()
+    if new:
+        disk.through.rename(old, new)
+    else:
+        disk.through.unlink(old)
+    assert disk.flushed() == left
