@@ -27,7 +27,7 @@ SEGMENT = ".log"
 CLEAR_S = 5.0
 """A request that is broken takes no time of its own."""
 HIDDEN = ".fuse_hidden"
-"""How names begin that libfuse gives to open files which are unlinked."""
+"""How names begin that libfuse gives to open files which are unlinked; no two of a mount agree."""
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
 """Of a time: the present, and as it was (man 2 utimensat)."""
 _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks", "st_ino")
@@ -208,6 +208,7 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
+        """By hidden name: whose it is. Its folder may be renamed."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         handle = next(iter(self._handles(path)), None) if fh is None else fh
@@ -257,7 +258,7 @@ class Through:
         with contextlib.ExitStack() as stack:
             writable = writable or [stack.enter_context(self._opened(path, os.O_WRONLY))]
             os.ftruncate(writable[0], length)
-        if path not in self._hidden:
+        if not self._handles(path):
             self._faults.note_truncated(path, length)
         return 0
 
@@ -310,15 +311,16 @@ class Through:
         return 0
 
     def unlink(self, path: str) -> int:
-        if self._hidden.pop(path, None) is None:
+        if self._hidden.pop(_name_in(path), None) is None:
             os.unlink(_of(path), dir_fd=self._root)
             self._faults.note_moved(path, "")
         return 0
 
     def rename(self, old: str, new: str) -> int:
-        if new.rpartition("/")[2].startswith(HIDDEN):
+        hidden = _name_in(new)
+        if hidden.startswith(HIDDEN):
             found = os.stat(_of(old), dir_fd=self._root, follow_symlinks=False)
-            self._hidden[new] = (found.st_dev, found.st_ino)
+            self._hidden[hidden] = (found.st_dev, found.st_ino)
             os.unlink(_of(old), dir_fd=self._root)
         else:
             os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
@@ -393,13 +395,13 @@ class Through:
 
     def _name(self, path: str | None, fh: int) -> str:
         """Return the path of an open file; of one that has none any more, its last."""
-        if path is not None and path not in self._hidden:
+        if path is not None and _name_in(path) not in self._hidden:
             return path
         return self._open[fh].path if fh in self._open else ""
 
     def _handles(self, path: str) -> list[int]:
         """Return the handles of an open file that has only a hidden name; none: of any other."""
-        inode = self._hidden.get(path)
+        inode = self._hidden.get(_name_in(path))
         if inode is None:
             return []
         return [at for at, each in list(self._open.items()) if each.inode == inode]
@@ -416,6 +418,11 @@ class Through:
             yield opened
         finally:
             os.close(opened)
+
+
+def _name_in(path: str) -> str:
+    """Return the name of a file in its folder."""
+    return path.rpartition("/")[2]
 
 
 def _of(path: str) -> str:

@@ -180,6 +180,8 @@ def test_flushes_of_segments_are_lost_and_no_others(hosted: Hosted) -> None:
             os.fsync(opened)
     assert hosts.disk_counts("n1") == {"lost fsync": 1}
     assert (data / SEGMENT).stat().st_size == 104  # Who reads sees it: its power is not gone yet.
+    os.truncate(data / SEGMENT, 40)
+    assert [*hosts.flushed("n1").values()] == [40]
     hosts.mend_disk("n1")
 
 
@@ -306,6 +308,28 @@ def test_an_open_file_without_a_name_is_one_as_on_any_disk(
     assert [path.name for path in (below / "t-0").iterdir()] == left
     (data / SEGMENT).unlink(missing_ok=True)
     (data / "t-0").rmdir()
+
+
+@needs("root")
+def test_an_open_file_without_a_name_stays_one_when_its_folder_is_renamed(hosted: Hosted) -> None:
+    hosts, below, data = hosted
+    opened = os.open(data / SEGMENT, os.O_RDWR)
+    try:
+        (data / SEGMENT).unlink()
+        (data / "t-0").rename(data / "t-0.abc-delete")  # As Kafka does with a topic that goes.
+        assert os.fstat(opened).st_size == 100
+        os.ftruncate(opened, 50)
+        assert os.pread(opened, 100, 0) == b"x" * 50
+        os.fchmod(opened, 0o600)
+        hosts.fault_disk("n1", "refused", ["write"])
+        with pytest.raises(OSError, match="Input/output error"):
+            os.pwrite(opened, b"more", 0)
+        hosts.mend_disk("n1")
+    finally:
+        os.close(opened)
+    assert [*below.glob("t-0*/*")] == []
+    (data / "t-0.abc-delete").rmdir()
+    assert hosts.disk_trouble("n1") == ""
 
 
 @needs("root")
