@@ -50,7 +50,7 @@ MISTAKES = 20
 """More of them tell nothing new."""
 _FIRST_WITH_THREADS = (3, 12)
 """The first libfuse that has a limit of threads, of 10."""
-_OURS = {None, errno.EBADF, errno.ESTALE}
+_OURS = {None, errno.EBADF}
 """Errors that nothing below can have caused."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
@@ -60,7 +60,7 @@ class Guarded:
     """`Through`, with a watch over what is under way, and over mistakes of its own.
 
     mfusepy makes EINVAL of an exception that is no OSError, and nobody but who called would learn
-    of it. EBADF and ESTALE can only be ours, too: the kernel has found the file already.
+    of it. EBADF can only be ours, too: the kernel has found the file already.
 
     Args:
         through: Does what is asked.

@@ -197,6 +197,11 @@ class Through:
     rename it to a hidden name first, as it does by default. That name stands for an open file
     here, and never comes to the folder below: Kafka could not remove a folder that it was in.
 
+    So a file that is renamed over while it is open goes from below before the other comes, and who
+    reads below may find no file for that moment. Who reads through the mount does not: the kernel
+    has the folder locked. Who had found the old file just before gets it; if it is closed by now
+    the answer is ESTALE, and the kernel looks the name up again (`do_filp_open` of fs/namei.c).
+
     Args:
         root: The folder below, open.
         faults: What is in force.
@@ -207,20 +212,24 @@ class Through:
     def __init__(self, root: int, faults: Faults) -> None:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
-        self._hidden: dict[str, tuple[int, int]] = {}
-        """By hidden name: whose it is. Its folder may be renamed."""
+        self._hidden: dict[str, tuple[int, int] | None] = {}
+        """By hidden name: whose it is, whatever its folder is called; None: it was closed."""
+        self._lock = threading.Lock()
+        """Held while a handle of such a file is used or closed: its number may be given anew."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
-        handle = next(iter(self._handles(path)), None) if fh is None else fh
-        if handle is None:
-            found = os.stat(_of(path), dir_fd=self._root, follow_symlinks=False)
-        else:
-            found = os.fstat(handle)
+        with self._kept(path, fh) as handle:
+            if handle is None:
+                found = os.stat(_of(path), dir_fd=self._root, follow_symlinks=False)
+            else:
+                found = os.fstat(handle)
         times = {name: getattr(found, f"{name}_ns") for name in _TIMES}
         return {**{name: getattr(found, name) for name in _STAT}, **times}
 
     def access(self, path: str, amode: int) -> int:
-        if not os.access(_of(path), amode, dir_fd=self._root):
+        with self._kept(path) as handle:
+            allowed = os.access(_of(path, handle), amode, dir_fd=self._root)
+        if not allowed:
             locked = amode & os.W_OK and os.fstatvfs(self._root).f_flag & os.ST_RDONLY
             number = errno.EROFS if locked else errno.EACCES
             raise OSError(number, os.strerror(number))
@@ -229,7 +238,8 @@ class Through:
     def open(self, path: str, flags: int) -> int:
         # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
         flags &= ~(os.O_APPEND | os.O_DIRECT)
-        opened = os.open(_of(path), flags, dir_fd=self._root)
+        with self._kept(path) as handle:
+            opened = os.open(_of(path, handle), flags, dir_fd=self._root)
         if flags & os.O_TRUNC:
             self._faults.note_truncated(path, 0)
         return self._noted(opened, path)
@@ -253,12 +263,13 @@ class Through:
             return stored
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:
-        handles = self._handles(path) if fh is None else [fh]
-        writable = [each for each in handles if fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE]
-        with contextlib.ExitStack() as stack:
-            writable = writable or [stack.enter_context(self._opened(path, os.O_WRONLY))]
-            os.ftruncate(writable[0], length)
-        if not self._handles(path):
+        with self._kept(path, fh, write=True) as handle:
+            if handle is None:
+                with self._opened(path, os.O_WRONLY) as opened:
+                    os.ftruncate(opened, length)
+            else:
+                os.ftruncate(handle, length)
+        if _name_in(path) not in self._hidden:
             self._faults.note_truncated(path, length)
         return 0
 
@@ -287,12 +298,13 @@ class Through:
 
     def release(self, path: str | None, fh: int) -> int:
         del path
-        gone = self._open.pop(fh, None)
-        os.close(fh)
-        if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
-            for hidden, inode in list(self._hidden.items()):
-                if inode == gone.inode:
-                    self._hidden.pop(hidden, None)
+        with self._lock:
+            gone = self._open.pop(fh, None)
+            os.close(fh)
+            if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
+                for hidden, inode in self._hidden.items():
+                    if inode == gone.inode:
+                        self._hidden[hidden] = None
         return 0
 
     def releasedir(self, path: str | None, fh: int) -> int:
@@ -311,7 +323,7 @@ class Through:
         return 0
 
     def unlink(self, path: str) -> int:
-        if self._hidden.pop(_name_in(path), None) is None:
+        if _name_in(path) not in self._hidden:
             os.unlink(_of(path), dir_fd=self._root)
             self._faults.note_moved(path, "")
         return 0
@@ -339,19 +351,19 @@ class Through:
         return os.readlink(_of(path), dir_fd=self._root)
 
     def chmod(self, path: str, mode: int) -> int:
-        handles = self._handles(path)
-        if handles:
-            os.fchmod(handles[0], mode)
-        else:
-            os.chmod(_of(path), mode, dir_fd=self._root)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.chmod(_of(path), mode, dir_fd=self._root)
+            else:
+                os.fchmod(handle, mode)
         return 0
 
     def chown(self, path: str, uid: int, gid: int) -> int:
-        handles = self._handles(path)
-        if handles:
-            os.fchown(handles[0], uid, gid)
-        else:
-            os.chown(_of(path), uid, gid, dir_fd=self._root, follow_symlinks=False)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.chown(_of(path), uid, gid, dir_fd=self._root, follow_symlinks=False)
+            else:
+                os.fchown(handle, uid, gid)
         return 0
 
     def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
@@ -362,11 +374,11 @@ class Through:
             {UTIME_NOW: now, UTIME_OMIT: old}.get(new, new)
             for new, old in zip(told, was, strict=True)
         ]
-        handles = self._handles(path)
-        if handles:
-            os.utime(handles[0], ns=(ns[0], ns[1]))
-        else:
-            os.utime(_of(path), ns=(ns[0], ns[1]), dir_fd=self._root, follow_symlinks=False)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.utime(_of(path), ns=(ns[0], ns[1]), dir_fd=self._root, follow_symlinks=False)
+            else:
+                os.utime(handle, ns=(ns[0], ns[1]))
         return 0
 
     def statfs(self, path: str) -> dict[str, int]:
@@ -399,12 +411,25 @@ class Through:
             return path
         return self._open[fh].path if fh in self._open else ""
 
-    def _handles(self, path: str) -> list[int]:
-        """Return the handles of an open file that has only a hidden name; none: of any other."""
-        inode = self._hidden.get(_name_in(path))
-        if inode is None:
-            return []
-        return [at for at, each in list(self._open.items()) if each.inode == inode]
+    @contextlib.contextmanager
+    def _kept(
+        self, path: str, fh: int | None = None, *, write: bool = False
+    ) -> Iterator[int | None]:
+        """Yield a handle of an open file that has only a hidden name; None: it is any other.
+
+        Raises:
+            OSError: ESTALE: it was closed.
+        """
+        if fh is not None or _name_in(path) not in self._hidden:
+            yield fh
+            return
+        with self._lock:
+            inode = self._hidden[_name_in(path)]
+            for handle, each in list(self._open.items()):
+                if each.inode == inode and (not write or _is_writable(handle)):
+                    yield handle
+                    return
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     def _files(self, folder: str) -> list[str]:
         with self._opened(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
@@ -420,11 +445,15 @@ class Through:
             os.close(opened)
 
 
+def _is_writable(handle: int) -> bool:
+    return bool(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
+
+
 def _name_in(path: str) -> str:
     """Return the name of a file in its folder."""
     return path.rpartition("/")[2]
 
 
-def _of(path: str) -> str:
-    """Return a path of the mount as one below the folder."""
-    return path.lstrip("/") or "."
+def _of(path: str, handle: int | None = None) -> str:
+    """Return a path of the mount as one below the folder; with a handle: as one of its file."""
+    return (path.lstrip("/") or ".") if handle is None else f"/proc/self/fd/{handle}"

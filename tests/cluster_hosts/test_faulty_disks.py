@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -329,6 +330,35 @@ def test_an_open_file_without_a_name_stays_one_when_its_folder_is_renamed(hosted
         os.close(opened)
     assert [*below.glob("t-0*/*")] == []
     (data / "t-0.abc-delete").rmdir()
+    assert hosts.disk_trouble("n1") == ""
+
+
+@needs("root")
+def test_a_file_that_is_renamed_over_while_it_is_open_is_always_there(hosted: Hosted) -> None:
+    hosts, _, data = hosted
+    checkpoint, over = data / "checkpoint", threading.Event()
+    checkpoint.write_text("0")
+
+    def read() -> int:
+        reads = 0
+        while not over.is_set():
+            try:
+                reads += bool(checkpoint.read_text())
+            except OSError as refused:
+                if refused.errno != errno.ESTALE:  # It was renamed over at both of two looks.
+                    raise
+        return reads
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for number in range(100):
+                with checkpoint.open():
+                    (data / "next").write_text(f"{number}")
+                    (data / "next").rename(checkpoint)
+        finally:
+            over.set()
+        assert all(reader.result(timeout=10) for reader in readers)
     assert hosts.disk_trouble("n1") == ""
 
 

@@ -154,3 +154,25 @@ def test_what_was_flushed_of_a_segment_goes_where_it_goes(
     else:
         disk.through.unlink(old)
     assert disk.flushed() == left
+
+
+def test_who_found_a_file_before_it_was_renamed_over_gets_it_or_looks_again(disk: Disk) -> None:
+    hidden = "/t-0/.fuse_hidden0000000300000001"  # As libfuse does it, in these steps.
+    disk.store(SEGMENT, b"old")
+    disk.store("/t-0/new", b"newer")
+    held = disk.through.open(SEGMENT, os.O_RDONLY)
+    with pytest.raises(FileNotFoundError):
+        disk.through.getattr(hidden)
+    disk.through.rename(SEGMENT, hidden)
+    disk.through.rename("/t-0/new", SEGMENT)
+    found = disk.through.open(hidden, os.O_RDONLY)
+    assert disk.through.read(hidden, 10, 0, found) == b"old"
+    assert disk.through.access(hidden, os.R_OK) == 0
+    disk.through.release(hidden, held)
+    assert disk.through.getattr(hidden)["st_size"] == 3
+    disk.through.release(hidden, found)
+    disk.through.unlink(hidden)
+    for deed in (disk.through.getattr, lambda path: disk.through.open(path, os.O_RDONLY)):
+        with pytest.raises(OSError, match="Stale file handle"):
+            deed(hidden)
+    assert disk.through.getattr(SEGMENT)["st_size"] == 5
