@@ -25,6 +25,7 @@ import importlib
 import json
 import mmap
 import os
+import resource
 import socket
 import sys
 import threading
@@ -50,8 +51,8 @@ MISTAKES = 20
 """More of them tell nothing new."""
 _FIRST_WITH_THREADS = (3, 12)
 """The first libfuse that has a limit of threads, of 10."""
-_OURS = {None, errno.EBADF}
-"""Errors that nothing below can have caused."""
+_OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors that no disk below causes: mistakes, and want of what this process or machine has."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
@@ -60,7 +61,8 @@ class Guarded:
     """`Through`, with a watch over what is under way, and over mistakes of its own.
 
     mfusepy makes EINVAL of an exception that is no OSError, and nobody but who called would learn
-    of it. EBADF can only be ours, too: the kernel has found the file already.
+    of it. EBADF can only be ours, too: the kernel has found the file already. So is what comes of
+    too few handles or too little memory: the broker's own limits were asked before.
 
     Args:
         through: Does what is asked.
@@ -171,6 +173,9 @@ def serve(source: str, mount: str, at: str) -> None:
         mount: Where it is seen.
         at: The socket for orders.
     """
+    # Each file that a broker has open is open here, too, beside what else is.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     root = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     faults = Faults()
     through = Through(root, faults)

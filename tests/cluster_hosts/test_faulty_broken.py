@@ -43,6 +43,19 @@ def test_a_read_only_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             through.access("/file", os.W_OK)
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_want_of_handles_or_memory_is_its_own(
+    guarded: Guarded, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        guarded.open("/file", os.O_RDONLY)
+    assert [*guarded.told()[BROKEN]] == [f"open: OSError({number}, {os.strerror(number)!r})"]
+
+
 class _Flag:
     def __init__(self, flag: int) -> None:
         self.f_flag = flag

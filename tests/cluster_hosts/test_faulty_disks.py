@@ -8,6 +8,7 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -309,6 +310,24 @@ def test_an_open_file_without_a_name_is_one_as_on_any_disk(
     assert [path.name for path in (below / "t-0").iterdir()] == left
     (data / SEGMENT).unlink(missing_ok=True)
     (data / "t-0").rmdir()
+
+
+@needs("root")
+def test_it_has_as_many_handles_as_it_may(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with served(tmp_path) as (hosts, _, data):
+            pid = hosts.served["n1"][0].pid
+            assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (hard, hard)
+            code = (
+                "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400));"
+                "opened = [open(sys.argv[1]) for _ in range(300)]"
+            )
+            subprocess.run([sys.executable, "-c", code, f"{data / SEGMENT}"], check=True)
+            assert hosts.disk_trouble("n1") == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @needs("root")
