@@ -44,6 +44,8 @@ TRIAL = "--try"
 THREADS = 64
 """More requests at a time than a broker has threads: late ones hold up nothing but themselves."""
 LINE_BYTES = 1 << 24
+SILENT_S = 2.0
+"""Who orders sends the whole line at once; others wait meanwhile, 10 s at most."""
 SOURCE = "logquake"
 """What the mount is called in lists of mounts."""
 BROKEN, OLDEST = "broken", "oldest"
@@ -122,10 +124,14 @@ class Orders:
         self._through, self._guarded = through, guarded
 
     def serve(self) -> None:
-        """Answer one order a connection, for as long as the process lives."""
+        """Answer one order a connection, for as long as the process lives.
+
+        Who connects and says nothing holds the next one up for `SILENT_S` only.
+        """
         while True:
             line, _ = self._listener.accept()
             with line, contextlib.suppress(OSError):
+                line.settimeout(SILENT_S)
                 try:
                     answer = self._do(json.loads(line.makefile("rb").readline(LINE_BYTES)))
                 except (OSError, ValueError, KeyError, TypeError) as refused:
