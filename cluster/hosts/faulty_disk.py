@@ -55,6 +55,10 @@ _FIRST_WITH_THREADS = (3, 12)
 """The first libfuse that has a limit of threads, of 10."""
 _OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that no disk below causes: mistakes, and want of what this process or machine has."""
+_OF_LIBFUSE = ("fuse: ", "fusermount")
+"""How lines begin in which libfuse, or its program, says why it does not mount."""
+_WARNING = "Ignoring invalid max threads value"
+"""What libfuse 3.14 says at each start, whatever it is given."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
@@ -163,12 +167,28 @@ def library() -> ModuleType:
     """Return mfusepy.
 
     Raises:
-        SystemExit: It is missing, or finds no libfuse.
+        SystemExit: It is missing, or finds no libfuse, or one that it does not know.
     """
     try:
         return importlib.import_module("mfusepy")  # Which opens libfuse.
-    except (ImportError, OSError) as missing:
-        raise SystemExit(f"libfuse, or mfusepy, is missing: {missing}") from missing
+    except ImportError as missing:
+        raise SystemExit(f"mfusepy is missing ({missing}); type: ./setup") from missing
+    except OSError as missing:
+        raise SystemExit(
+            f"libfuse is missing ({missing}); type: apt-get install fuse3"
+        ) from missing
+    except AttributeError as unknown:
+        raise SystemExit(f"{unknown}") from unknown
+
+
+def reason(said: str) -> str:
+    """Return why a file system did not start, by what it and libfuse wrote to stderr.
+
+    libfuse comes first; the last line is a sentence of ours, or an exception's.
+    """
+    lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
+    lines = lines or ["it said nothing"]
+    return next((line for line in lines if line.startswith(_OF_LIBFUSE)), lines[-1])
 
 
 def serve(source: str, mount: str, at: str) -> None:
@@ -178,6 +198,9 @@ def serve(source: str, mount: str, at: str) -> None:
         source: The folder below.
         mount: Where it is seen.
         at: The socket for orders.
+
+    Raises:
+        SystemExit: It cannot be mounted.
     """
     # Each file that a broker has open is open here, too, beside what else is.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -195,15 +218,18 @@ def serve(source: str, mount: str, at: str) -> None:
     mfusepy = library()
     version = (mfusepy.fuse_version_major, mfusepy.fuse_version_minor)
     threads = {"max_threads": THREADS} if version >= _FIRST_WITH_THREADS else {}
-    mfusepy.FUSE(
-        guarded,
-        mount,
-        foreground=True,
-        fsname=SOURCE,
-        attr_timeout=0.1,
-        entry_timeout=0.1,
-        **threads,
-    )
+    try:
+        mfusepy.FUSE(
+            guarded,
+            mount,
+            foreground=True,
+            fsname=SOURCE,
+            attr_timeout=0.1,
+            entry_timeout=0.1,
+            **threads,
+        )
+    except RuntimeError as code:  # libfuse has said why.
+        raise SystemExit(f"libfuse mounts no file system at {mount} (code {code})") from code
 
 
 def trial(scratch: str) -> None:

@@ -216,11 +216,22 @@ def test_a_node_without_one_and_an_order_that_nobody_knows_are_refused(hosted: H
 
 
 @needs("root")
-def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("raise SystemExit('libfuse is not for today')", "libfuse is not for today"),
+        ("raise ValueError('a bug')", "ValueError: a bug"),
+        ("raise SystemExit(1)", "it said nothing"),
+    ],
+)
+def test_one_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, why: str
+) -> None:
+    (tmp_path / "disk-n2.log").write_text("of another node\n")
     program = tmp_path / "program.py"
-    program.write_text("raise SystemExit('libfuse is not for today')")
+    program.write_text(ends)
     monkeypatch.setattr("cluster.hosts.faulty_disks.PROGRAM", program)
-    refused = pytest.raises(ClusterError, match="did not start: libfuse is not for today")
+    refused = pytest.raises(ClusterError, match=f"data of n1 did not start: {why}$")
     with refused, served(tmp_path):
         pass
 
