@@ -418,7 +418,8 @@ def test_one_that_stands_still_or_is_not_mounted_any_more_is_told(
     pid = hosts.served["n1"][0].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        assert hosts.disk_trouble("n1") == "does not answer"
+        silent = "does not answer"  # Its threads stop one by one, soon after the signal.
+        wait_until(lambda: hosts.disk_trouble("n1") == silent, timeout_s=10, what="its silence")
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until(lambda: not hosts.disk_trouble("n1"), timeout_s=10, what="its answer")
