@@ -339,6 +339,25 @@ def test_who_was_given_the_number_of_a_server_stays_in_its_own_group(
 
 
 @needs("cgroup")
+def test_a_quota_of_a_server_that_ended_is_none_of_the_next(tmp_path: Path) -> None:
+    limits = LocalResources(RunPaths(tmp_path).processes)
+    try:
+        with subprocess.Popen(["sleep", "60"]) as first:
+            limits.enclose("n1", process_id(first.pid))
+            first.kill()
+        with pytest.raises(ClusterError, match="the server of n1 has ended"):
+            limits.limit_processor("n1", 0.05)
+        with subprocess.Popen(["sleep", "60"]) as second:
+            try:
+                limits.enclose("n1", process_id(second.pid))
+                assert limits.processor("n1").share is None
+            finally:
+                second.kill()
+    finally:
+        limits.remove()
+
+
+@needs("cgroup")
 def test_a_trial_leaves_nothing_and_removes_what_a_dead_one_left() -> None:
     parent = tree().parents[MEMORY]
     dead, elsewhere = (
