@@ -6,6 +6,7 @@ This kernel has one version of cgroup; of the other one the files are laid out a
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from cluster.hosts.groups import (
     take,
     tree,
 )
+from cluster.hosts.heal import heal_trials
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.resources import LocalResources
 from cluster.hosts.signals import process_id
@@ -39,6 +41,7 @@ from cluster.protocol import (
     ProcessId,
     UserError,
 )
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.machine import needs
@@ -374,6 +377,35 @@ def test_a_trial_leaves_nothing_and_removes_what_a_dead_one_left() -> None:
         assert not [*parent.glob(f"*{groups.TRIAL}*-{os.getpid()}")]
     finally:
         elsewhere.rmdir()
+
+
+DIES_IN_A_TRIAL = """
+import os
+from cluster.hosts import groups
+groups.Group.throttled = lambda _: os.kill(os.getpid(), 9)
+print(groups.why_not())
+"""
+
+
+@needs("cgroup")
+def test_a_trial_that_is_killed_leaves_no_process_and_heal_removes_its_groups() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DIES_IN_A_TRIAL], cwd=REPOSITORY, stdout=subprocess.PIPE
+    ) as died:
+        assert died.wait(60) == -signal.SIGKILL
+    name = f"{groups._trials()}{died.pid}"
+    left = {parent / name for parent in tree().parents.values()}
+    wait_until(
+        lambda: not any((path / "cgroup.procs").read_text() for path in left),
+        timeout_s=10,
+        what="the end of what the trial had started",
+    )
+    healed = heal_trials()
+    assert {f"removed the control group {path} of a trial that was killed" for path in left} <= {
+        *healed.done
+    }
+    assert not any(path.exists() for path in left)
+    assert not [each for each in heal_trials().done if name in each]
 
 
 @needs("cgroup", "root")
