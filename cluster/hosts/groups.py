@@ -116,11 +116,25 @@ class Group:
     def limit_memory(self, limit_bytes: int | None) -> None:
         """Set the limit; None: none.
 
+        A limit below what the group has is refused by the first version, if that cannot be taken
+        back. The second one takes it, and kills in the group until it holds. So there
+        `memory.high` comes first: it takes back what it can, and kills nobody.
+
         Raises:
             OSError: EBUSY: it has more, which cannot be taken back.
         """
-        name, none = ("memory.max", "max") if self._unified else ("memory.limit_in_bytes", "-1")
-        _write(self.path / name, none if limit_bytes is None else limit_bytes)
+        if not self._unified:
+            _write(self.path / "memory.limit_in_bytes", -1 if limit_bytes is None else limit_bytes)
+        elif limit_bytes is None:
+            _write(self.path / "memory.max", "max")
+        else:
+            _write(self.path / "memory.high", limit_bytes)
+            try:
+                if int(self._read("memory.current")) > limit_bytes:
+                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                _write(self.path / "memory.max", limit_bytes)
+            finally:
+                _write(self.path / "memory.high", "max")
 
     def memory(self) -> Memory:
         """Return what it has, and how it fared with it."""

@@ -127,7 +127,8 @@ def test_a_system_without_proc_has_none(tmp_path: Path) -> None:
 def test_of_the_second_version_limits_and_counts_are_in_its_files(tmp_path: Path) -> None:
     files = {
         "cpu.max": "max 100000\n", "cpu.stat": "nr_throttled 7\nthrottled_usec 2500000\n",
-        "memory.max": "max\n", "memory.current": "900\n", "memory.stat": "anon 100\nfile 800\n",
+        "memory.max": "max\n", "memory.high": "max\n", "memory.current": "900\n",
+        "memory.stat": "anon 100\nfile 800\n",
         "memory.events": "low 0\nmax 5\noom_kill 2\n", "cgroup.procs": "",
     }  # fmt: skip
     for name, text in files.items():
@@ -144,6 +145,25 @@ def test_of_the_second_version_limits_and_counts_are_in_its_files(tmp_path: Path
     (tmp_path / "cpu.max").write_text(" " * 40)  # What is written over it leaves no end.
     group.limit_processor(0.001)
     assert group.share() == groups.LEAST_QUOTA_US / groups.PERIOD_US
+
+
+def test_of_the_second_version_a_limit_that_would_kill_is_refused_as_the_first_does(
+    tmp_path: Path,
+) -> None:
+    files = {"memory.max": "max" + " " * 9, "memory.high": "max" + " " * 9}
+    for name, text in {**files, "memory.current": "4097"}.items():
+        (tmp_path / name).write_text(text)
+    group = Group(tmp_path, unified=True)
+    with pytest.raises(OSError, match=os.strerror(errno.EBUSY)):
+        group.limit_memory(4096)
+    assert (tmp_path / "memory.max").read_text().strip() == "max"
+    assert (tmp_path / "memory.high").read_text().split()[0][:3] == "max"
+    (tmp_path / "memory.current").write_text("4096")
+    group.limit_memory(4096)
+    assert (tmp_path / "memory.max").read_text().split() == ["4096"]
+    assert (tmp_path / "memory.high").read_text().split()[0][:3] == "max"
+    group.limit_memory(None)
+    assert (tmp_path / "memory.max").read_text()[:3] == "max"
 
 
 def limited(node: str, folder: Path, *, limits: bool = True) -> Command:
