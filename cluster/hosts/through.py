@@ -212,8 +212,10 @@ class Through:
     def __init__(self, root: int, faults: Faults) -> None:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
-        self._hidden: dict[str, tuple[int, int] | None] = {}
-        """By hidden name: whose it is, whatever its folder is called; None: it was closed."""
+        self._hidden: dict[str, tuple[int, int]] = {}
+        """By hidden name: whose it is, whatever its folder is called."""
+        self._closed: set[str] = set()
+        """The hidden names of files that were closed: the kernel may know them a while longer."""
         self._lock = threading.Lock()
         """Held while a handle of such a file is used or closed: its number may be given anew."""
 
@@ -239,10 +241,10 @@ class Through:
         # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
         flags &= ~(os.O_APPEND | os.O_DIRECT)
         with self._kept(path) as handle:
-            opened = os.open(_of(path, handle), flags, dir_fd=self._root)
+            opened = self._noted(os.open(_of(path, handle), flags, dir_fd=self._root), path)
         if flags & os.O_TRUNC:
             self._faults.note_truncated(path, 0)
-        return self._noted(opened, path)
+        return opened
 
     def create(self, path: str, mode: int, fi: object = None) -> int:
         del fi
@@ -269,7 +271,7 @@ class Through:
                     os.ftruncate(opened, length)
             else:
                 os.ftruncate(handle, length)
-        if _name_in(path) not in self._hidden:
+        if not self._is_hidden(path):
             self._faults.note_truncated(path, length)
         return 0
 
@@ -302,9 +304,8 @@ class Through:
             gone = self._open.pop(fh, None)
             os.close(fh)
             if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
-                for hidden, inode in self._hidden.items():
-                    if inode == gone.inode:
-                        self._hidden[hidden] = None
+                closed = [name for name, inode in self._hidden.items() if inode == gone.inode]
+                self._forget(closed)
         return 0
 
     def releasedir(self, path: str | None, fh: int) -> int:
@@ -323,7 +324,10 @@ class Through:
         return 0
 
     def unlink(self, path: str) -> int:
-        if _name_in(path) not in self._hidden:
+        if self._is_hidden(path):
+            with self._lock:
+                self._forget([_name_in(path)])
+        else:
             os.unlink(_of(path), dir_fd=self._root)
             self._faults.note_moved(path, "")
         return 0
@@ -332,7 +336,8 @@ class Through:
         hidden = _name_in(new)
         if hidden.startswith(HIDDEN):
             found = os.stat(_of(old), dir_fd=self._root, follow_symlinks=False)
-            self._hidden[hidden] = (found.st_dev, found.st_ino)
+            with self._lock:
+                self._hidden[hidden] = (found.st_dev, found.st_ino)
             os.unlink(_of(old), dir_fd=self._root)
         else:
             os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
@@ -407,9 +412,19 @@ class Through:
 
     def _name(self, path: str | None, fh: int) -> str:
         """Return the path of an open file; of one that has none any more, its last."""
-        if path is not None and _name_in(path) not in self._hidden:
+        if path is not None and not self._is_hidden(path):
             return path
         return self._open[fh].path if fh in self._open else ""
+
+    def _is_hidden(self, path: str) -> bool:
+        name = _name_in(path)
+        return name in self._hidden or name in self._closed
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Note that no file has these hidden names any more; the lock is held."""
+        for name in names:
+            self._closed.add(name)  # First: it is one of the two at any time.
+            self._hidden.pop(name, None)
 
     @contextlib.contextmanager
     def _kept(
@@ -420,11 +435,11 @@ class Through:
         Raises:
             OSError: ESTALE: it was closed.
         """
-        if fh is not None or _name_in(path) not in self._hidden:
+        if fh is not None or not self._is_hidden(path):
             yield fh
             return
         with self._lock:
-            inode = self._hidden[_name_in(path)]
+            inode = self._hidden.get(_name_in(path))
             for handle, each in list(self._open.items()):
                 if each.inode == inode and (not write or _is_writable(handle)):
                     yield handle

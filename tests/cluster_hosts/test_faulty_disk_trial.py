@@ -10,6 +10,7 @@ import pytest
 from cluster.hosts import examine
 from cluster.hosts.faulty_disk import reason
 from cluster.hosts.faulty_disks import PROGRAM, own_mounts
+from cluster.hosts.namespace import SHARED_MEMORY
 from tests.machine import needs
 
 WARNING = "Ignoring invalid max threads value 4294967295 > max (100000)."
@@ -65,7 +66,7 @@ def test_a_warning_of_libfuse_is_not_taken_for_the_reason(
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}")
     finding = examine.faulty_disk_trial.__wrapped__()
     assert not finding.works
-    ours = f"libfuse mounts no file system at {examine.SHARED_MEMORY}/trial (code 1)"
+    ours = f"libfuse mounts no file system at {SHARED_MEMORY}/trial (code 1)"
     assert finding.detail == (why or ours)
 
 
