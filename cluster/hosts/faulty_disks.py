@@ -135,7 +135,7 @@ class _Disks(LocalHosts):
         return {str(what): int(count) for what, count in self._told(node, "counts").items()}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how much of each segment was on disk when flushes began to be lost."""
+        """Return how much of each segment has been on disk since flushes began to be lost."""
         told = self._told(node, "flushed")
         return {PurePosixPath(DATA, path): int(size) for path, size in told.items()}
 

@@ -119,7 +119,7 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} requests are still being broken")
 
     def told(self) -> Answer:
-        """Return what was done so far, and which part of each segment was on disk at the start."""
+        """Return what was done so far, and how much of each segment has been on disk all along."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
