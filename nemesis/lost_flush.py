@@ -3,9 +3,9 @@
 As of a disk with a volatile cache that ignores its flushes. From the beginning on each flush of a
 partition's segment is answered and dropped. The broker is then stopped in order: Kafka flushes
 every log, and notes that it ended cleanly, so that it recovers nothing when it starts. Then what
-was not on disk when the fault began is cut off, also below the recovery point, and the broker is
-started on that. Others of the ISR have what it lost; what every replica lost in the same way was
-never promised (`power-loss`).
+was not on disk when the fault began, or was truncated and written again since, is cut off, also
+below the recovery point, and the broker is started on that. Others of the ISR have what it lost;
+what every replica lost in the same way was never promised (`power-loss`).
 
 What is not simulated: flushes of the metadata log and of checkpoints are true, because a voter that
 forgets breaks what Raft presumes; nothing is torn within a batch; and indexes behind the cut go,

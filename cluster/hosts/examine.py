@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from cluster.hosts import clock, groups, sockets
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.faulty_disk import TRIAL as DISK_TRIAL
+from cluster.hosts.faulty_disk import reason
 from cluster.hosts.faulty_disks import PROGRAM, own_mounts
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, SHARED_MEMORY, enter_prefix, search_path
@@ -128,10 +129,9 @@ def faulty_disk_trial() -> Finding:
         detail, remedy = _refused(FUSE, refused, OPEN_FUSE, MAKE_FUSE)
         return Finding(what=what, works=False, detail=detail, remedy=remedy)
     argv = [*own_mounts(), sys.executable, "-P", str(PROGRAM), DISK_TRIAL, SHARED_MEMORY]
-    tried = _run(what, argv, remedy=NO_REMEDY)
-    if "libfuse" in tried.detail:
-        return replace(tried, detail="libfuse is missing", remedy=f"{INSTALL} fuse3")
-    return tried
+    tried = _run(what, argv, remedy=NO_REMEDY, why=reason)
+    detail, _, remedy = tried.detail.partition("; ")
+    return replace(tried, detail=detail, remedy=remedy or tried.remedy)
 
 
 @functools.cache
@@ -219,6 +219,10 @@ def _program(name: str, package: str) -> Finding:
     )
 
 
+def _first_line(said: str) -> str:
+    return said.strip().splitlines()[0]
+
+
 def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
     """Run a command in a hub of its own, which vanishes with it."""
     try:
@@ -228,7 +232,9 @@ def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
     return _run(what, inside, remedy=remedy)
 
 
-def _run(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
+def _run(
+    what: str, argv: Sequence[str], *, remedy: str, why: Callable[[str], str] = _first_line
+) -> Finding:
     try:
         done = subprocess.run(  # noqa: S603 - fixed words
             argv,
@@ -241,8 +247,8 @@ def _run(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
         return Finding(what=what, works=False, detail=str(error), remedy=remedy)
     if done.returncode == 0:
         return Finding(what=what, works=True, detail="tried", remedy="")
-    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return Finding(what=what, works=False, detail=said[0], remedy=remedy)
+    detail = why(done.stderr) if done.stderr.strip() else f"exit code {done.returncode}"
+    return Finding(what=what, works=False, detail=detail, remedy=remedy)
 
 
 def _namespace_remedy() -> str:

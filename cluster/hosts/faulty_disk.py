@@ -25,6 +25,7 @@ import importlib
 import json
 import mmap
 import os
+import resource
 import socket
 import sys
 import threading
@@ -43,6 +44,8 @@ TRIAL = "--try"
 THREADS = 64
 """More requests at a time than a broker has threads: late ones hold up nothing but themselves."""
 LINE_BYTES = 1 << 24
+SILENT_S = 2.0
+"""Who orders sends the whole line at once; others wait meanwhile, 10 s at most."""
 SOURCE = "logquake"
 """What the mount is called in lists of mounts."""
 BROKEN, OLDEST = "broken", "oldest"
@@ -50,8 +53,12 @@ MISTAKES = 20
 """More of them tell nothing new."""
 _FIRST_WITH_THREADS = (3, 12)
 """The first libfuse that has a limit of threads, of 10."""
-_OURS = {None, errno.EBADF, errno.ESTALE}
-"""Errors that nothing below can have caused."""
+_OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors that no disk below causes: mistakes, and want of what this process or machine has."""
+_OF_LIBFUSE = ("fuse: ", "fusermount")
+"""How lines begin in which libfuse, or its program, says why it does not mount."""
+_WARNING = "Ignoring invalid max threads value"
+"""What libfuse 3.14 says at each start, whatever it is given."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
@@ -60,7 +67,8 @@ class Guarded:
     """`Through`, with a watch over what is under way, and over mistakes of its own.
 
     mfusepy makes EINVAL of an exception that is no OSError, and nobody but who called would learn
-    of it. EBADF and ESTALE can only be ours, too: the kernel has found the file already.
+    of it. EBADF can only be ours, too: the kernel has found the file already. So is what comes of
+    too few handles or too little memory: the broker's own limits were asked before.
 
     Args:
         through: Does what is asked.
@@ -120,10 +128,14 @@ class Orders:
         self._through, self._guarded = through, guarded
 
     def serve(self) -> None:
-        """Answer one order a connection, for as long as the process lives."""
+        """Answer one order a connection, for as long as the process lives.
+
+        Who connects and says nothing holds the next one up for `SILENT_S` only.
+        """
         while True:
             line, _ = self._listener.accept()
             with line, contextlib.suppress(OSError):
+                line.settimeout(SILENT_S)
                 try:
                     answer = self._do(json.loads(line.makefile("rb").readline(LINE_BYTES)))
                 except (OSError, ValueError, KeyError, TypeError) as refused:
@@ -141,7 +153,7 @@ class Orders:
                 )
                 self._faults.set(fault)
                 # In force already: no flush of the broker's comes between, and counts as true.
-                self._faults.note_flushed(self._through.flushed(sorted(fault.folders)))
+                self._through.flush_segments(sorted(fault.folders))
             case "clear":
                 self._faults.clear(late=order["late"])
             case "tell":
@@ -155,12 +167,28 @@ def library() -> ModuleType:
     """Return mfusepy.
 
     Raises:
-        SystemExit: It is missing, or finds no libfuse.
+        SystemExit: It is missing, or finds no libfuse, or one that it does not know.
     """
     try:
         return importlib.import_module("mfusepy")  # Which opens libfuse.
-    except (ImportError, OSError) as missing:
-        raise SystemExit(f"libfuse, or mfusepy, is missing: {missing}") from missing
+    except ImportError as missing:
+        raise SystemExit(f"mfusepy is missing ({missing}); type: ./setup") from missing
+    except OSError as missing:
+        raise SystemExit(
+            f"libfuse is missing ({missing}); type: apt-get install fuse3"
+        ) from missing
+    except AttributeError as unknown:
+        raise SystemExit(f"{unknown}") from unknown
+
+
+def reason(said: str) -> str:
+    """Return why a file system did not start, by what it and libfuse wrote to stderr.
+
+    libfuse comes first; the last line is a sentence of ours, or an exception's.
+    """
+    lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
+    lines = lines or ["it said nothing"]
+    return next((line for line in lines if line.startswith(_OF_LIBFUSE)), lines[-1])
 
 
 def serve(source: str, mount: str, at: str) -> None:
@@ -170,7 +198,13 @@ def serve(source: str, mount: str, at: str) -> None:
         source: The folder below.
         mount: Where it is seen.
         at: The socket for orders.
+
+    Raises:
+        SystemExit: It cannot be mounted.
     """
+    # Each file that a broker has open is open here, too, beside what else is.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     root = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     faults = Faults()
     through = Through(root, faults)
@@ -184,15 +218,18 @@ def serve(source: str, mount: str, at: str) -> None:
     mfusepy = library()
     version = (mfusepy.fuse_version_major, mfusepy.fuse_version_minor)
     threads = {"max_threads": THREADS} if version >= _FIRST_WITH_THREADS else {}
-    mfusepy.FUSE(
-        guarded,
-        mount,
-        foreground=True,
-        fsname=SOURCE,
-        attr_timeout=0.1,
-        entry_timeout=0.1,
-        **threads,
-    )
+    try:
+        mfusepy.FUSE(
+            guarded,
+            mount,
+            foreground=True,
+            fsname=SOURCE,
+            attr_timeout=0.1,
+            entry_timeout=0.1,
+            **threads,
+        )
+    except RuntimeError as code:  # libfuse has said why.
+        raise SystemExit(f"libfuse mounts no file system at {mount} (code {code})") from code
 
 
 def trial(scratch: str) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from cluster.hosts.audit import mount_points
 from cluster.hosts.disk import LocalDisk
-from cluster.hosts.faulty_disk import BROKEN, LINE_BYTES, OLDEST
+from cluster.hosts.faulty_disk import BROKEN, LINE_BYTES, OLDEST, reason
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.namespace import SHARED_MEMORY, NamespaceHosts
 from cluster.hosts.node_disks import DATA, PAGE, PROBE, NamespaceDisks
@@ -135,7 +135,7 @@ class _Disks(LocalHosts):
         return {str(what): int(count) for what, count in self._told(node, "counts").items()}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how much of each segment was on disk when flushes began to be lost."""
+        """Return how much of each segment has been on disk since flushes began to be lost."""
         told = self._told(node, "flushed")
         return {PurePosixPath(DATA, path): int(size) for path, size in told.items()}
 
@@ -168,7 +168,7 @@ class _Disks(LocalHosts):
         name = f"logquake-{secrets.token_hex(4)}"
         program = [sys.executable, "-P", os.fspath(PROGRAM)]
         argv = [*program, *map(os.fspath, (source, mount)), f"{SHARED_MEMORY}/{name}"]
-        log = self.processes_file.with_name("disks.log")
+        log = self.processes_file.with_name(f"disk-{node}.log")
         root = Path(f"/proc/{machine.process.pid}/root")
         there = root / mount.relative_to("/")
         outside = there.stat().st_dev
@@ -188,10 +188,8 @@ class _Disks(LocalHosts):
                 what=f"the file system of {node}",
             )
         if not is_there():
-            said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise ClusterError(
-                f"the file system below the data of {node} did not start: {said[-1]}"
-            )
+            why = reason(log.read_text(errors="replace"))
+            raise ClusterError(f"the file system below the data of {node} did not start: {why}")
         self.served[node] = (process, socket_file, self._device(node))
 
     def _below(self, node: str) -> Path:

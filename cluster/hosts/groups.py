@@ -116,11 +116,25 @@ class Group:
     def limit_memory(self, limit_bytes: int | None) -> None:
         """Set the limit; None: none.
 
+        A limit below what the group has is refused by the first version, if that cannot be taken
+        back. The second one takes it, and kills in the group until it holds. So there
+        `memory.high` comes first: it takes back what it can, and kills nobody.
+
         Raises:
             OSError: EBUSY: it has more, which cannot be taken back.
         """
-        name, none = ("memory.max", "max") if self._unified else ("memory.limit_in_bytes", "-1")
-        _write(self.path / name, none if limit_bytes is None else limit_bytes)
+        if not self._unified:
+            _write(self.path / "memory.limit_in_bytes", -1 if limit_bytes is None else limit_bytes)
+        elif limit_bytes is None:
+            _write(self.path / "memory.max", "max")
+        else:
+            _write(self.path / "memory.high", limit_bytes)
+            try:
+                if int(self._read("memory.current")) > limit_bytes:
+                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                _write(self.path / "memory.max", limit_bytes)
+            finally:
+                _write(self.path / "memory.high", "max")
 
     def memory(self) -> Memory:
         """Return what it has, and how it fared with it."""
@@ -256,14 +270,18 @@ def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Pat
         mounts = _mounts(proc)
     except UserError:
         return []
-    prefix = name_of(processes_file, "")
+    return _named(name_of(processes_file, ""), mounts)
+
+
+def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
+    """Return the folders of all groups whose names begin so, whoever may make groups where."""
     # The walk goes on where a group vanishes under it, as others' do all the time.
     below = {
         Path(folder, name)
         for mount in mounts
         for folder, names, _ in os.walk(mount.at)
         for name in names
-        if name.startswith(prefix)
+        if name.startswith(begin)
     }
     return sorted(below)
 
@@ -285,7 +303,7 @@ def why_not() -> str:
     """Return why servers cannot be limited here, tried with a process of ours; empty: they can."""
     try:
         found = tree()
-        _remove_dead_trials(found)
+        remove_dead_trials()
         _try(found)
     except UserError as refused:
         return str(refused)
@@ -306,20 +324,21 @@ def _try(found: Tree) -> None:
         control: Group(parent / f"{_trials()}{os.getpid()}", unified=found.unified)
         for control, parent in found.parents.items()
     }
-    with subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) as sleeper:  # noqa: S607 - by PATH
+    # It ends with its pipe, and so with us, however we end.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as idle:  # noqa: S607 - by PATH
         try:
             for group in groups.values():
                 group.path.mkdir(exist_ok=True)
             groups[CPU].limit_processor(0.5)
             groups[MEMORY].limit_memory(1 << 26)
             for group in groups.values():
-                _write(group.path / "cgroup.procs", sleeper.pid)
+                _write(group.path / "cgroup.procs", idle.pid)
             groups[CPU].throttled()
             if groups[MEMORY].memory().limit_bytes != 1 << 26:
                 raise UserError("control groups here have no limit of memory; run as root")
         finally:
-            sleeper.kill()
-            sleeper.wait()
+            idle.kill()
+            idle.wait()
             for group in groups.values():
                 remove(group.path)
 
@@ -329,12 +348,19 @@ def _trials() -> str:
     return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 
 
-def _remove_dead_trials(found: Tree) -> None:
-    begin = _trials()
-    for path in {each for at in found.parents.values() for each in at.glob(f"{begin}*")}:
+def remove_dead_trials() -> list[str]:
+    """Remove groups of trials whose processes have ended; return a sentence for each. Idempotent.
+
+    Raises:
+        UserError: This system has no control groups.
+    """
+    begin, done = _trials(), []
+    for path in _named(begin, _mounts(Path("/proc/self"))):
         if not Path(f"/proc/{path.name.removeprefix(begin)}").exists():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # It may be another user's.
                 path.rmdir()
+                done.append(f"removed the control group {path} of a trial that was killed")
+    return done
 
 
 def _mounts(proc: Path) -> list[Mount]:

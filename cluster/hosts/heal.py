@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster.hosts.groups import remove_groups
+from cluster.hosts import groups
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.protocol import ClusterError, UserError
@@ -54,14 +54,18 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 def heal_trials() -> Healed:
     """Remove what trials of hosts left, which no run's folder knows. Idempotent."""
-    from cluster.hosts.docker.trials import remove_dead_trials  # noqa: PLC0415 - as in `choose`
+    from cluster.hosts.docker import trials  # noqa: PLC0415 - as in `choose`
 
-    try:
-        return Healed(done=tuple(remove_dead_trials()))
-    except UserError:
-        return Healed()  # There is no daemon, and most likely was none.
-    except ClusterError as refused:
-        return Healed(failed=(str(refused),))
+    done: list[str] = []
+    failed: list[str] = []
+    for way in (groups.remove_dead_trials, trials.remove_dead_trials):
+        # There may be neither control groups nor a daemon, and most likely there was none.
+        try:
+            with suppress(UserError):
+                done += way()
+        except ClusterError as refused:
+            failed.append(str(refused))
+    return Healed(done=tuple(done), failed=tuple(failed))
 
 
 def hosts_of(paths: RunPaths) -> str | None:
@@ -78,7 +82,7 @@ def hosts_of(paths: RunPaths) -> str | None:
 
 def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(kill_leftovers, paths.processes)
-    yield partial(remove_groups, paths.processes)
+    yield partial(groups.remove_groups, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")

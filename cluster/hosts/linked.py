@@ -4,6 +4,7 @@ Cuts are nft rules at the receiver, probes datagrams between the agents; how a m
 reached and removed is a kind's own.
 """
 
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
@@ -64,6 +65,8 @@ class LinkedHosts(ABC):
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
         self._blocks: dict[str, dict[str, Connection]] = {}
         """Of each block its connections, by their names."""
+        self._blocking = threading.Lock()
+        """Held while a block is made, extended or undone: no connection gets lost between these."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -225,9 +228,10 @@ class LinkedHosts(ABC):
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
         """Drop all packets of connections, at both ends; of those of before as well."""
-        self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
-        for node, those in self._drops(wanted).items():
-            self.run_nft(node, block_rules(block_id, those, table=self.table))
+        with self._blocking:
+            self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
+            for node, those in self._drops(wanted).items():
+                self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
         """Return what each node has to drop: what comes from the other end, as far as it may."""
@@ -255,9 +259,10 @@ class LinkedHosts(ABC):
 
     def unblock(self, block_id: str) -> None:
         """Undo one block, and no other. Idempotent: a node on which it failed is asked again."""
-        nodes = self._drops(self._named(block_id).values())
-        self._run_nft_on_each(nodes, unblock_rules(block_id, table=self.table))
-        self._blocks.pop(block_id, None)
+        with self._blocking:
+            nodes = self._drops(self._named(block_id).values())
+            self._run_nft_on_each(nodes, unblock_rules(block_id, table=self.table))
+            self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
         """Return how many packets of each connection a block has dropped so far."""

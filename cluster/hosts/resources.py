@@ -113,10 +113,13 @@ class LocalResources:
             group.limit_processor(share)
             if apart and (home := _move(process, group.path, self._tree.mounts[CPU], CPU)):
                 self._homes.setdefault(node, home)
-            if not is_running(process):
-                raise ClusterError(f"the server of {node} has ended")
+            if is_running(process):
+                return
+            # The node's next server would count as limited; in a group for both it would be.
+            self._set_free(node, process, group, apart=apart)
         except OSError as refused:
             raise ClusterError(_refused(group, refused)) from refused
+        raise ClusterError(f"the server of {node} has ended")
 
     def _set_free(self, node: str, process: ProcessId, group: Group, *, apart: bool) -> None:
         if not group.path.exists():

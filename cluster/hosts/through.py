@@ -13,20 +13,21 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 READ, WRITE, FLUSH = "read", "write", "fsync"
 LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 """What becomes of a request; the counts are called as these."""
-MAPPED = (".index", ".timeindex")
-"""Files that Kafka maps into memory."""
+MAPPED = {".index", ".timeindex"}
+"""Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
 SEGMENT = ".log"
 CLEAR_S = 5.0
 """A request that is broken takes no time of its own."""
 HIDDEN = ".fuse_hidden"
-"""How names begin that libfuse gives to open files which are unlinked."""
+"""How names begin that libfuse gives to open files which are unlinked; no two of a mount agree."""
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
 """Of a time: the present, and as it was (man 2 utimensat)."""
 _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks", "st_ino")
@@ -76,10 +77,32 @@ class Faults:
                 what: count for what, count in self._counts.items() if _sort(what) != fault.kind
             }
 
-    def note_flushed(self, flushed: Mapping[str, int]) -> None:
-        """Note how much of each segment was on disk when flushes had begun to be lost."""
+    def note_flushed(self, path: str, size: int) -> None:
+        """Note how much of a segment is on disk when flushes have begun to be lost."""
         with self._lock:
-            self._flushed = dict(flushed)
+            self._flushed[path] = size
+
+    def note_truncated(self, path: str, size: int) -> None:
+        """Note that a file is so long now: what is written behind that is not on disk."""
+        with self._lock:
+            path = path.strip("/")
+            if path in self._flushed:
+                self._flushed[path] = min(size, self._flushed[path])
+
+    def note_moved(self, old: str, new: str) -> None:
+        """Note that a file or folder has another name; empty: it is gone. The old name may return.
+
+        A segment's size goes with it, while it stays in the folders of the fault.
+        """
+        with self._lock:
+            old, new = old.strip("/"), new.strip("/")
+            if new in self._flushed:
+                self._flushed[new] = 0
+            for path in [each for each in self._flushed if f"{each}/".startswith(f"{old}/")]:
+                size, self._flushed[path] = self._flushed[path], 0
+                there = new + path.removeprefix(old)
+                if self._broken and _folder_of_segment(there) in self._broken.folders:
+                    self._flushed[there] = size
 
     def clear(self, *, late: bool) -> None:
         """Have no such fault be in force, and no request be under way that it breaks. Idempotent.
@@ -96,13 +119,18 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} requests are still being broken")
 
     def told(self) -> Answer:
-        """Return what was done so far, and which part of each segment was on disk at the start."""
+        """Return what was done so far, and how much of each segment has been on disk all along."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
     @contextlib.contextmanager
-    def met(self, request: str, path: str) -> Iterator[str]:
+    def met(self, request: str, path: str, *, parts: bool = True) -> Iterator[str]:
         """Be late with a request if need be; yield what shall become of it, empty: nothing.
+
+        Args:
+            request: Its sort.
+            path: Of which file.
+            parts: Whether it can be done in part: a byte has no half.
 
         Raises:
             OSError: EIO, where it is refused.
@@ -113,7 +141,7 @@ class Faults:
                 self._count(LATE, request)
             time.sleep(late.seconds)  # noqa: TID251 - standard library only, and this is the fault
         with self._lock:  # What is in force now: a fault may have been cleared meanwhile.
-            what = self._what(request, path)
+            what = self._what(request, path, parts=parts)
             if what:
                 self._count(what, request)
                 self._under_way += 1
@@ -127,13 +155,14 @@ class Faults:
                     self._under_way -= 1
                     self._lock.notify_all()
 
-    def _what(self, request: str, path: str) -> str:
+    def _what(self, request: str, path: str, *, parts: bool) -> str:
         broken = self._broken
         if broken is None or request not in broken.requests:
             return ""
         if broken.kind == LOST and _folder_of_segment(path) not in broken.folders:
             return ""
-        if broken.kind in {TORN, SHORT} and path.endswith(MAPPED):
+        is_mapped = bool(MAPPED & {*PurePosixPath(path).suffixes})
+        if broken.kind in {TORN, SHORT} and (is_mapped or not parts):
             return ""
         return broken.kind
 
@@ -168,6 +197,11 @@ class Through:
     rename it to a hidden name first, as it does by default. That name stands for an open file
     here, and never comes to the folder below: Kafka could not remove a folder that it was in.
 
+    So a file that is renamed over while it is open goes from below before the other comes, and who
+    reads below may find no file for that moment. Who reads through the mount does not: the kernel
+    has the folder locked. Who had found the old file just before gets it; if it is closed by now
+    the answer is ESTALE, and the kernel looks the name up again (`do_filp_open` of fs/namei.c).
+
     Args:
         root: The folder below, open.
         faults: What is in force.
@@ -179,18 +213,25 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
+        """By hidden name: whose it is, whatever its folder is called."""
+        self._closed: set[str] = set()
+        """The hidden names of files that were closed: the kernel may know them a while longer."""
+        self._lock = threading.Lock()
+        """Held while a handle of such a file is used or closed: its number may be given anew."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
-        handle = next(iter(self._handles(path)), None) if fh is None else fh
-        if handle is None:
-            found = os.stat(_of(path), dir_fd=self._root, follow_symlinks=False)
-        else:
-            found = os.fstat(handle)
+        with self._kept(path, fh) as handle:
+            if handle is None:
+                found = os.stat(_of(path), dir_fd=self._root, follow_symlinks=False)
+            else:
+                found = os.fstat(handle)
         times = {name: getattr(found, f"{name}_ns") for name in _TIMES}
         return {**{name: getattr(found, name) for name in _STAT}, **times}
 
     def access(self, path: str, amode: int) -> int:
-        if not os.access(_of(path), amode, dir_fd=self._root):
+        with self._kept(path) as handle:
+            allowed = os.access(_of(path, handle), amode, dir_fd=self._root)
+        if not allowed:
             locked = amode & os.W_OK and os.fstatvfs(self._root).f_flag & os.ST_RDONLY
             number = errno.EROFS if locked else errno.EACCES
             raise OSError(number, os.strerror(number))
@@ -199,7 +240,11 @@ class Through:
     def open(self, path: str, flags: int) -> int:
         # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
         flags &= ~(os.O_APPEND | os.O_DIRECT)
-        return self._noted(os.open(_of(path), flags, dir_fd=self._root), path)
+        with self._kept(path) as handle:
+            opened = self._noted(os.open(_of(path, handle), flags, dir_fd=self._root), path)
+        if flags & os.O_TRUNC:
+            self._faults.note_truncated(path, 0)
+        return opened
 
     def create(self, path: str, mode: int, fi: object = None) -> int:
         del fi
@@ -211,8 +256,8 @@ class Through:
             return os.pread(fh, size, offset)
 
     def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
-        with self._faults.met(WRITE, self._name(path, fh)) as what:
-            if what not in {TORN, SHORT} or len(data) < 2:  # noqa: PLR2004 - a byte has no part
+        with self._faults.met(WRITE, self._name(path, fh), parts=len(data) > 1) as what:
+            if what not in {TORN, SHORT}:
                 return os.pwrite(fh, data, offset)
             stored = os.pwrite(fh, data[: len(data) // 2], offset)
             if what == TORN:
@@ -220,11 +265,14 @@ class Through:
             return stored
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:
-        handles = self._handles(path) if fh is None else [fh]
-        writable = [each for each in handles if fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE]
-        with contextlib.ExitStack() as stack:
-            writable = writable or [stack.enter_context(self._opened(path, os.O_WRONLY))]
-            os.ftruncate(writable[0], length)
+        with self._kept(path, fh, write=True) as handle:
+            if handle is None:
+                with self._opened(path, os.O_WRONLY) as opened:
+                    os.ftruncate(opened, length)
+            else:
+                os.ftruncate(handle, length)
+        if not self._is_hidden(path):
+            self._faults.note_truncated(path, length)
         return 0
 
     def fallocate(  # noqa: PLR0917 - FUSE's
@@ -252,12 +300,12 @@ class Through:
 
     def release(self, path: str | None, fh: int) -> int:
         del path
-        gone = self._open.pop(fh, None)
-        os.close(fh)
-        if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
-            for hidden, inode in list(self._hidden.items()):
-                if inode == gone.inode:
-                    self._hidden.pop(hidden, None)
+        with self._lock:
+            gone = self._open.pop(fh, None)
+            os.close(fh)
+            if gone and gone.inode not in {each.inode for each in list(self._open.values())}:
+                closed = [name for name, inode in self._hidden.items() if inode == gone.inode]
+                self._forget(closed)
         return 0
 
     def releasedir(self, path: str | None, fh: int) -> int:
@@ -276,17 +324,24 @@ class Through:
         return 0
 
     def unlink(self, path: str) -> int:
-        if self._hidden.pop(path, None) is None:
+        if self._is_hidden(path):
+            with self._lock:
+                self._forget([_name_in(path)])
+        else:
             os.unlink(_of(path), dir_fd=self._root)
+            self._faults.note_moved(path, "")
         return 0
 
     def rename(self, old: str, new: str) -> int:
-        if new.rpartition("/")[2].startswith(HIDDEN):
+        hidden = _name_in(new)
+        if hidden.startswith(HIDDEN):
             found = os.stat(_of(old), dir_fd=self._root, follow_symlinks=False)
-            self._hidden[new] = (found.st_dev, found.st_ino)
+            with self._lock:
+                self._hidden[hidden] = (found.st_dev, found.st_ino)
             os.unlink(_of(old), dir_fd=self._root)
         else:
             os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
+        self._faults.note_moved(old, new)
         return 0
 
     def link(self, target: str, source: str) -> int:
@@ -301,19 +356,19 @@ class Through:
         return os.readlink(_of(path), dir_fd=self._root)
 
     def chmod(self, path: str, mode: int) -> int:
-        handles = self._handles(path)
-        if handles:
-            os.fchmod(handles[0], mode)
-        else:
-            os.chmod(_of(path), mode, dir_fd=self._root)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.chmod(_of(path), mode, dir_fd=self._root)
+            else:
+                os.fchmod(handle, mode)
         return 0
 
     def chown(self, path: str, uid: int, gid: int) -> int:
-        handles = self._handles(path)
-        if handles:
-            os.fchown(handles[0], uid, gid)
-        else:
-            os.chown(_of(path), uid, gid, dir_fd=self._root, follow_symlinks=False)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.chown(_of(path), uid, gid, dir_fd=self._root, follow_symlinks=False)
+            else:
+                os.fchown(handle, uid, gid)
         return 0
 
     def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
@@ -324,11 +379,11 @@ class Through:
             {UTIME_NOW: now, UTIME_OMIT: old}.get(new, new)
             for new, old in zip(told, was, strict=True)
         ]
-        handles = self._handles(path)
-        if handles:
-            os.utime(handles[0], ns=(ns[0], ns[1]))
-        else:
-            os.utime(_of(path), ns=(ns[0], ns[1]), dir_fd=self._root, follow_symlinks=False)
+        with self._kept(path) as handle:
+            if handle is None:
+                os.utime(_of(path), ns=(ns[0], ns[1]), dir_fd=self._root, follow_symlinks=False)
+            else:
+                os.utime(handle, ns=(ns[0], ns[1]))
         return 0
 
     def statfs(self, path: str) -> dict[str, int]:
@@ -336,16 +391,19 @@ class Through:
         found = os.fstatvfs(self._root)
         return {name: getattr(found, name) for name in _ROOM}
 
-    def flushed(self, folders: Iterable[str]) -> dict[str, int]:
-        """Flush each segment, in truth, and return how much of it is on disk now."""
-        found = {}
+    def flush_segments(self, folders: Iterable[str]) -> None:
+        """Flush each segment, in truth, and note how much of it is on disk then."""
+        gone = (NotADirectoryError, FileNotFoundError)
         for folder in folders:
-            with contextlib.suppress(NotADirectoryError, FileNotFoundError):
-                for path in self._files(folder):
-                    with self._opened(path, os.O_RDONLY) as file:
-                        found[path] = os.fstat(file).st_size
-                        os.fsync(file)
-        return found
+            paths: list[str] = []
+            with contextlib.suppress(*gone):
+                paths = self._files(folder)
+            for path in paths:
+                # Kafka renames segments that it deletes; the others are still there then.
+                with contextlib.suppress(*gone), self._opened(path, os.O_RDONLY) as file:
+                    # First noted: it may be truncated while it is flushed.
+                    self._faults.note_flushed(path, os.fstat(file).st_size)
+                    os.fsync(file)
 
     def _noted(self, opened: int, path: str) -> int:
         found = os.fstat(opened)
@@ -354,16 +412,39 @@ class Through:
 
     def _name(self, path: str | None, fh: int) -> str:
         """Return the path of an open file; of one that has none any more, its last."""
-        if path is not None and path not in self._hidden:
+        if path is not None and not self._is_hidden(path):
             return path
         return self._open[fh].path if fh in self._open else ""
 
-    def _handles(self, path: str) -> list[int]:
-        """Return the handles of an open file that has only a hidden name; none: of any other."""
-        inode = self._hidden.get(path)
-        if inode is None:
-            return []
-        return [at for at, each in list(self._open.items()) if each.inode == inode]
+    def _is_hidden(self, path: str) -> bool:
+        name = _name_in(path)
+        return name in self._hidden or name in self._closed
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Note that no file has these hidden names any more; the lock is held."""
+        for name in names:
+            self._closed.add(name)  # First: it is one of the two at any time.
+            self._hidden.pop(name, None)
+
+    @contextlib.contextmanager
+    def _kept(
+        self, path: str, fh: int | None = None, *, write: bool = False
+    ) -> Iterator[int | None]:
+        """Yield a handle of an open file that has only a hidden name; None: it is any other.
+
+        Raises:
+            OSError: ESTALE: it was closed.
+        """
+        if fh is not None or not self._is_hidden(path):
+            yield fh
+            return
+        with self._lock:
+            inode = self._hidden.get(_name_in(path))
+            for handle, each in list(self._open.items()):
+                if each.inode == inode and (not write or _is_writable(handle)):
+                    yield handle
+                    return
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     def _files(self, folder: str) -> list[str]:
         with self._opened(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
@@ -379,6 +460,15 @@ class Through:
             os.close(opened)
 
 
-def _of(path: str) -> str:
-    """Return a path of the mount as one below the folder."""
-    return path.lstrip("/") or "."
+def _is_writable(handle: int) -> bool:
+    return bool(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
+
+
+def _name_in(path: str) -> str:
+    """Return the name of a file in its folder."""
+    return path.rpartition("/")[2]
+
+
+def _of(path: str, handle: int | None = None) -> str:
+    """Return a path of the mount as one below the folder; with a handle: as one of its file."""
+    return (path.lstrip("/") or ".") if handle is None else f"/proc/self/fd/{handle}"

@@ -281,7 +281,10 @@ class CanFaultDisk(Protocol):
         """Return how often that came to pass, since it was ordered: `{"refused write": 3}`."""
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how many bytes of each segment were on disk when flushes began to be lost."""
+        """Return how many bytes of each segment, as it is now called, have been on disk all along.
+
+        From when flushes began to be lost: what was truncated and written again since is not.
+        """
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again."""

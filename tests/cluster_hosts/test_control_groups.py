@@ -6,6 +6,7 @@ This kernel has one version of cgroup; of the other one the files are laid out a
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from cluster.hosts.groups import (
     take,
     tree,
 )
+from cluster.hosts.heal import heal_trials
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.resources import LocalResources
 from cluster.hosts.signals import process_id
@@ -39,6 +41,7 @@ from cluster.protocol import (
     ProcessId,
     UserError,
 )
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.machine import needs
@@ -124,7 +127,8 @@ def test_a_system_without_proc_has_none(tmp_path: Path) -> None:
 def test_of_the_second_version_limits_and_counts_are_in_its_files(tmp_path: Path) -> None:
     files = {
         "cpu.max": "max 100000\n", "cpu.stat": "nr_throttled 7\nthrottled_usec 2500000\n",
-        "memory.max": "max\n", "memory.current": "900\n", "memory.stat": "anon 100\nfile 800\n",
+        "memory.max": "max\n", "memory.high": "max\n", "memory.current": "900\n",
+        "memory.stat": "anon 100\nfile 800\n",
         "memory.events": "low 0\nmax 5\noom_kill 2\n", "cgroup.procs": "",
     }  # fmt: skip
     for name, text in files.items():
@@ -141,6 +145,25 @@ def test_of_the_second_version_limits_and_counts_are_in_its_files(tmp_path: Path
     (tmp_path / "cpu.max").write_text(" " * 40)  # What is written over it leaves no end.
     group.limit_processor(0.001)
     assert group.share() == groups.LEAST_QUOTA_US / groups.PERIOD_US
+
+
+def test_of_the_second_version_a_limit_that_would_kill_is_refused_as_the_first_does(
+    tmp_path: Path,
+) -> None:
+    files = {"memory.max": "max" + " " * 9, "memory.high": "max" + " " * 9}
+    for name, text in {**files, "memory.current": "4097"}.items():
+        (tmp_path / name).write_text(text)
+    group = Group(tmp_path, unified=True)
+    with pytest.raises(OSError, match=os.strerror(errno.EBUSY)):
+        group.limit_memory(4096)
+    assert (tmp_path / "memory.max").read_text().strip() == "max"
+    assert (tmp_path / "memory.high").read_text().split()[0][:3] == "max"
+    (tmp_path / "memory.current").write_text("4096")
+    group.limit_memory(4096)
+    assert (tmp_path / "memory.max").read_text().split() == ["4096"]
+    assert (tmp_path / "memory.high").read_text().split()[0][:3] == "max"
+    group.limit_memory(None)
+    assert (tmp_path / "memory.max").read_text()[:3] == "max"
 
 
 def limited(node: str, folder: Path, *, limits: bool = True) -> Command:
@@ -339,6 +362,25 @@ def test_who_was_given_the_number_of_a_server_stays_in_its_own_group(
 
 
 @needs("cgroup")
+def test_a_quota_of_a_server_that_ended_is_none_of_the_next(tmp_path: Path) -> None:
+    limits = LocalResources(RunPaths(tmp_path).processes)
+    try:
+        with subprocess.Popen(["sleep", "60"]) as first:
+            limits.enclose("n1", process_id(first.pid))
+            first.kill()
+        with pytest.raises(ClusterError, match="the server of n1 has ended"):
+            limits.limit_processor("n1", 0.05)
+        with subprocess.Popen(["sleep", "60"]) as second:
+            try:
+                limits.enclose("n1", process_id(second.pid))
+                assert limits.processor("n1").share is None
+            finally:
+                second.kill()
+    finally:
+        limits.remove()
+
+
+@needs("cgroup")
 def test_a_trial_leaves_nothing_and_removes_what_a_dead_one_left() -> None:
     parent = tree().parents[MEMORY]
     dead, elsewhere = (
@@ -355,6 +397,35 @@ def test_a_trial_leaves_nothing_and_removes_what_a_dead_one_left() -> None:
         assert not [*parent.glob(f"*{groups.TRIAL}*-{os.getpid()}")]
     finally:
         elsewhere.rmdir()
+
+
+DIES_IN_A_TRIAL = """
+import os
+from cluster.hosts import groups
+groups.Group.throttled = lambda _: os.kill(os.getpid(), 9)
+print(groups.why_not())
+"""
+
+
+@needs("cgroup")
+def test_a_trial_that_is_killed_leaves_no_process_and_heal_removes_its_groups() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DIES_IN_A_TRIAL], cwd=REPOSITORY, stdout=subprocess.PIPE
+    ) as died:
+        assert died.wait(60) == -signal.SIGKILL
+    name = f"{groups._trials()}{died.pid}"
+    left = {parent / name for parent in tree().parents.values()}
+    wait_until(
+        lambda: not any((path / "cgroup.procs").read_text() for path in left),
+        timeout_s=10,
+        what="the end of what the trial had started",
+    )
+    healed = heal_trials()
+    assert {f"removed the control group {path} of a trial that was killed" for path in left} <= {
+        *healed.done
+    }
+    assert not any(path.exists() for path in left)
+    assert not [each for each in heal_trials().done if name in each]
 
 
 @needs("cgroup", "root")

@@ -1,6 +1,7 @@
 """Cuts on machines that do not always answer: a heal that failed is done when it is tried again."""
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -74,4 +75,39 @@ def test_a_block_is_undone_wherever_nodes_answer_and_later_on_the_others(
     machines.silent = set()
     hosts.unblock("block")
     assert "n1" in machines.joined
+    assert hosts.block_ids() == []
+
+
+def test_a_block_that_is_extended_while_it_is_undone_stays_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = namespaces(tmp_path)
+    rules: set[str] = set()
+    first, second = (
+        Connection(client=client, client_port=40_000, server="n3", server_port=9092)
+        for client in ("n1", "n2")
+    )
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def run_nft(node: str, script: str) -> None:
+            if "delete chain" not in script:
+                rules.add(node)
+                return
+            rules.discard(node)
+            if node == "n1":  # The first that is asked: meanwhile n2 gets rules, and n3 others.
+                extending.append(pool.submit(hosts.block, "block", [second]))
+                wait([extending[0]], timeout=0.2)
+
+        extending: list[Future[None]] = []
+        monkeypatch.setattr(hosts, "run_nft", run_nft)
+        monkeypatch.setattr(hosts, "address", lambda node: f"10.0.0.{node[1:]}")
+        hosts.block("block", [first])
+        hosts.unblock("block")
+        extending[0].result(timeout=10)
+        assert rules == {"n2", "n3"}
+        assert hosts.block_ids() == ["block"]
+        extending.clear()
+        hosts.unblock("block")
+    assert rules == set()
     assert hosts.block_ids() == []

@@ -2,11 +2,14 @@
 
 import errno
 import os
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
-from cluster.hosts.faulty_disk import BROKEN, Guarded
+from cluster.hosts import faulty_disk
+from cluster.hosts.faulty_disk import BROKEN, Guarded, Orders
 from cluster.hosts.through import Faults, Through
 
 
@@ -41,6 +44,44 @@ def test_a_read_only_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(os, "fstatvfs", lambda _, flag=flag: _Flag(flag))
         with pytest.raises(OSError, match=os.strerror(number)):
             through.access("/file", os.W_OK)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_want_of_handles_or_memory_is_its_own(
+    guarded: Guarded, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        guarded.open("/file", os.O_RDONLY)
+    assert [*guarded.told()[BROKEN]] == [f"open: OSError({number}, {os.strerror(number)!r})"]
+
+
+def test_who_connects_and_says_nothing_holds_no_other_order_up(
+    tmp_path: Path, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faulty_disk, "SILENT_S", 0.1)
+    faults, at = Faults(), f"{tmp_path}/orders"
+    through = Through(os.open(tmp_path, os.O_RDONLY), faults)
+    listener = socket.socket(socket.AF_UNIX)  # Its thread has it for good, as in the program.
+    listener.bind(at)
+    listener.listen()
+    orders = Orders(listener, faults, through, guarded)
+    threading.Thread(target=orders.serve, daemon=True).start()
+    with connected(at) as silent, connected(at) as half, connected(at) as other:
+        half.sendall(b'{"do": ')
+        other.sendall(b'{"do": "tell"}\n')
+        assert b'"ready"' in other.makefile("rb").readline()
+        assert b"timed out" in silent.makefile("rb").readline()
+
+
+def connected(at: str) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(10)
+    line.connect(at)
+    return line
 
 
 class _Flag:

@@ -8,9 +8,11 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -180,6 +182,8 @@ def test_flushes_of_segments_are_lost_and_no_others(hosted: Hosted) -> None:
             os.fsync(opened)
     assert hosts.disk_counts("n1") == {"lost fsync": 1}
     assert (data / SEGMENT).stat().st_size == 104  # Who reads sees it: its power is not gone yet.
+    os.truncate(data / SEGMENT, 40)
+    assert [*hosts.flushed("n1").values()] == [40]
     hosts.mend_disk("n1")
 
 
@@ -212,11 +216,22 @@ def test_a_node_without_one_and_an_order_that_nobody_knows_are_refused(hosted: H
 
 
 @needs("root")
-def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("raise SystemExit('libfuse is not for today')", "libfuse is not for today"),
+        ("raise ValueError('a bug')", "ValueError: a bug"),
+        ("raise SystemExit(1)", "it said nothing"),
+    ],
+)
+def test_one_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, why: str
+) -> None:
+    (tmp_path / "disk-n2.log").write_text("of another node\n")
     program = tmp_path / "program.py"
-    program.write_text("raise SystemExit('libfuse is not for today')")
+    program.write_text(ends)
     monkeypatch.setattr("cluster.hosts.faulty_disks.PROGRAM", program)
-    refused = pytest.raises(ClusterError, match="did not start: libfuse is not for today")
+    refused = pytest.raises(ClusterError, match=f"data of n1 did not start: {why}$")
     with refused, served(tmp_path):
         pass
 
@@ -309,6 +324,75 @@ def test_an_open_file_without_a_name_is_one_as_on_any_disk(
 
 
 @needs("root")
+def test_it_has_as_many_handles_as_it_may(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with served(tmp_path) as (hosts, _, data):
+            pid = hosts.served["n1"][0].pid
+            assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (hard, hard)
+            code = (
+                "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400));"
+                "opened = [open(sys.argv[1]) for _ in range(300)]"
+            )
+            subprocess.run([sys.executable, "-c", code, f"{data / SEGMENT}"], check=True)
+            assert hosts.disk_trouble("n1") == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@needs("root")
+def test_an_open_file_without_a_name_stays_one_when_its_folder_is_renamed(hosted: Hosted) -> None:
+    hosts, below, data = hosted
+    opened = os.open(data / SEGMENT, os.O_RDWR)
+    try:
+        (data / SEGMENT).unlink()
+        (data / "t-0").rename(data / "t-0.abc-delete")  # As Kafka does with a topic that goes.
+        assert os.fstat(opened).st_size == 100
+        os.ftruncate(opened, 50)
+        assert os.pread(opened, 100, 0) == b"x" * 50
+        os.fchmod(opened, 0o600)
+        hosts.fault_disk("n1", "refused", ["write"])
+        with pytest.raises(OSError, match="Input/output error"):
+            os.pwrite(opened, b"more", 0)
+        hosts.mend_disk("n1")
+    finally:
+        os.close(opened)
+    assert [*below.glob("t-0*/*")] == []
+    (data / "t-0.abc-delete").rmdir()
+    assert hosts.disk_trouble("n1") == ""
+
+
+@needs("root")
+def test_a_file_that_is_renamed_over_while_it_is_open_is_always_there(hosted: Hosted) -> None:
+    hosts, _, data = hosted
+    checkpoint, over = data / "checkpoint", threading.Event()
+    checkpoint.write_text("0")
+
+    def read() -> int:
+        reads = 0
+        while not over.is_set():
+            try:
+                reads += bool(checkpoint.read_text())
+            except OSError as refused:
+                if refused.errno != errno.ESTALE:  # It was renamed over at both of two looks.
+                    raise
+        return reads
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for number in range(100):
+                with checkpoint.open():
+                    (data / "next").write_text(f"{number}")
+                    (data / "next").rename(checkpoint)
+        finally:
+            over.set()
+        assert all(reader.result(timeout=10) for reader in readers)
+    assert hosts.disk_trouble("n1") == ""
+
+
+@needs("root")
 def test_what_a_broker_sees_of_files_is_what_it_asked_for(hosted: Hosted) -> None:
     _, below, data = hosted
     old = os.umask(0o027)
@@ -334,7 +418,8 @@ def test_one_that_stands_still_or_is_not_mounted_any_more_is_told(
     pid = hosts.served["n1"][0].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        assert hosts.disk_trouble("n1") == "does not answer"
+        silent = "does not answer"  # Its threads stop one by one, soon after the signal.
+        wait_until(lambda: hosts.disk_trouble("n1") == silent, timeout_s=10, what="its silence")
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until(lambda: not hosts.disk_trouble("n1"), timeout_s=10, what="its answer")
