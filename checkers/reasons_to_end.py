@@ -1,0 +1,254 @@
+"""Which faults explain that a process of the cluster ended, or stood still.
+
+`broker_ended` says what each of them explains, and why.
+"""
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.changes import HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
+from checkers.columns import ints, select, texts
+from checkers.disk_losses import LYING, Json, json_object, was_begun
+from checkers.facts import RunFacts
+from checkers.group import Group
+from results.record.clock import NS_PER_S
+from results.record.terms import NO_HANDLE, UNMEASURED
+
+_TAKING = ("wipe", "bit-flip", "power-loss")
+_HINDERING = ("disk-full", "read-only")
+_BREAKING = "disk-errors"
+"""The family of faults that break what a broker asks of its disk."""
+_SHORT = "short"
+"""Of the effect of such a fault: how a write is broken that says how much of it was stored."""
+_LATE = "slow-disks"
+"""The family of faults that hold up whatever is asked of a real disk."""
+_GOES_DOWN_NS = 30 * NS_PER_S
+"""A broker that could not write may take so long to go down in order, and be seen to be gone."""
+_STARTING = ("kill", "stop", "rolling-restart")
+"""Faults that are over when the broker they ended has started and registered."""
+_SHUTTING_OUT = (
+    *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
+    "bridge", "flapping", HANDLES, PROCESSOR, MEMORY,
+)  # fmt: skip
+"""Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+_STALLS = "stall"
+"""The family of those that do so by their links: each question and its answer may take a stall, and
+a start has many of them."""
+_GIVES_UP_NS = 30 * NS_PER_S
+"""A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
+_GIVING_UP = re.compile(
+    r"unable to register with the controller quorum|Timed out while waiting for"
+    r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
+    r"|Fatal error during KafkaServer startup"
+)
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
+KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
+STARVING = frozenset({HANDLES, MEMORY})
+"""Faults that may end a broker, in one way each."""
+BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a process ended, or stood still.
+
+    Attributes:
+        node: Whose.
+        incarnation: Which of its starts, as the record has it.
+        seen_ns: When it was found out.
+        how: For people: `with exit code 1`.
+        outside: Whether somebody else may have done that.
+        signalled: Whether a signal did it for certain.
+        said: Its last words of errors.
+    """
+
+    node: str
+    incarnation: str
+    seen_ns: int
+    how: str
+    outside: bool
+    signalled: bool
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    """A fault that may have done something to its targets, as its row tells.
+
+    Attributes:
+        kind: As its row has it.
+        did: What it did to servers (`changes.deeds`).
+        family: As the plan names it.
+        nodes: Its targets.
+        of_keeper: Whether it takes ZooKeeper.
+        asked_ns, confirmed_ns, healed_ns: Its times; -1: it never came to that.
+        spec, effect, heal: What its row tells of it.
+    """
+
+    kind: str
+    did: str
+    family: str
+    nodes: frozenset[str]
+    of_keeper: bool
+    asked_ns: int
+    confirmed_ns: int
+    healed_ns: int
+    spec: Json
+    effect: Json
+    heal: Json
+
+    def hit(self, end: End) -> bool:
+        """Tell whether it was aimed at the node of an end, before that."""
+        return end.node in self.nodes and self.asked_ns <= end.seen_ns
+
+    def was_over(self, at_ns: int) -> bool:
+        """Tell whether it was healed before a time."""
+        return 0 <= self.healed_ns < at_ns
+
+    def was_felt(self, at_ns: int) -> bool:
+        """Tell whether it was confirmed by a time."""
+        return 0 <= self.confirmed_ns <= at_ns
+
+
+def _faults(group: Group) -> tuple[_Fault, ...]:
+    table = group.table("faults")
+    rows = select(table, was_begun(table))
+    texts_of = (texts(rows, name) for name in ("kind", "spec", "effect", "heal_effect"))
+    times = (ints(rows, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
+    each = zip(
+        deeds(rows), takes_keeper(rows), rows["targets"].to_pylist(), *texts_of, *times, strict=True
+    )
+    return tuple(
+        _Fault(
+            kind=kind,
+            did=did,
+            family=str(json_object(spec).get("family") or ""),
+            nodes=frozenset(nodes or ()),
+            of_keeper=of_keeper,
+            asked_ns=times_ns[0],
+            confirmed_ns=times_ns[1],
+            healed_ns=times_ns[2],
+            spec=json_object(spec),
+            effect=json_object(effect),
+            heal=json_object(heal),
+        )
+        for did, of_keeper, nodes, kind, spec, effect, heal, *times_ns in each
+    )
+
+
+def explains(group: Group, end: End) -> bool:
+    """Tell whether a fault of the run was why a process ended, for all that is known."""
+    faults = group.view(_faults)
+    mine = [each for each in faults if each.hit(end)]
+    return (
+        (not (end.outside and end.signalled) and any(_of_disk(each, end) for each in mine))
+        or any(_starved(each, end) for each in mine)
+        or _shut_out(group.facts, mine, faults, end)
+    )
+
+
+def _of_disk(fault: _Fault, end: End) -> bool:
+    """Tell whether a fault of the node's disk was why, for all that is known."""
+    if fault.kind in _TAKING or fault.family == LYING:
+        return True
+    hinders = fault.kind in _HINDERING or (
+        fault.family == _BREAKING and _gives_reason(fault.effect, end.node)
+    )
+    return hinders and not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
+
+
+def _gives_reason(effect: Json, node: str) -> bool:
+    """Tell whether a disk that breaks requests gave a broker a reason to end.
+
+    A write that stores its first half and says so does not: write(2) may, and who asked goes on
+    behind that. Nor does one whose effect was looked for and not found, or that no request of the
+    broker's had met when it was seen to be gone.
+    """
+    ended, met = effect.get("ended"), effect.get("met")
+    unmet = isinstance(met, dict) and met.get(node) == 0
+    idle = unmet and isinstance(ended, list) and node in ended
+    return not (idle or effect.get("how") == _SHORT or effect.get("without_effect") == UNMEASURED)
+
+
+def _starved(fault: _Fault, end: End) -> bool:
+    """Tell whether a confirmed fault that left its node too little of a resource was why."""
+    if fault.confirmed_ns < 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
+        return False
+    heal = {} if fault.healed_ns < 0 else fault.heal
+    return _was_hit(end, fault.effect) and (
+        (fault.did == HANDLES and _lacked_handles(end, heal))
+        or (fault.did == MEMORY and _killed_by_kernel(end, heal))
+    )
+
+
+def _was_hit(end: End, effect: Json) -> bool:
+    """Tell whether it is the life that a fault hit: the next one has the limits of before."""
+    lives = effect.get("incarnations")
+    return isinstance(lives, dict) and str(lives.get(end.node)) == end.incarnation
+
+
+def _lacked_handles(end: End, heal: Json) -> bool:
+    """Tell whether a broker's last words say what it lacked.
+
+    Where none were noted at its end, those count that its heal noted. As long as the fault is not
+    healed they are not known: empty.
+    """
+    if end.signalled or not (heal or end.said):
+        return not end.signalled
+    said = heal.get("said")
+    noted = said.get(end.node) if isinstance(said, dict) else None
+    words = end.said or (noted if isinstance(noted, list) else ())
+    return any(NO_HANDLE in str(line) for line in words)
+
+
+def _killed_by_kernel(end: End, heal: Json) -> bool:
+    """Tell whether the kernel killed a broker for memory.
+
+    Its count is not known as long as the fault is not healed: empty.
+    """
+    if end.how != BY_KERNEL or not heal:
+        return end.how == BY_KERNEL
+    kills = heal.get("kills")
+    counted = kills.get(end.node) if isinstance(kills, dict) else None
+    return isinstance(counted, int) and counted > 0
+
+
+def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
+    """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
+    if end.outside or end.signalled or (end.said and not _gave_up(end)):
+        return False
+    starting = [each for each in mine if each.did in _STARTING and not each.was_over(end.seen_ns)]
+    away = [each for each in faults if _keeps_away(each, end, facts)]
+    return any(each is not other for each in starting for other in away)
+
+
+def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
+    """Tell whether a fault kept a node from its controllers for so long that Kafka gives up."""
+    if fault.was_over(end.seen_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
+        return False
+    if fault.family == _LATE:
+        return end.node in fault.nodes or _hits_controllers(fault, facts)
+    if fault.family == _STALLS and _stalls(fault.spec, end.node, facts):
+        return fault.was_felt(end.seen_ns)
+    return fault.did in _SHUTTING_OUT or fault.of_keeper
+
+
+def _hits_controllers(fault: _Fault, facts: RunFacts) -> bool:
+    """Tell whether a fault was aimed at a node that may be the controller."""
+    brokers = set() if facts.plan.brokers_vote else {f"n{at}" for at in facts.brokers}
+    return bool(fault.nodes - brokers)
+
+
+def _gave_up(end: End) -> bool:
+    return any(_GIVING_UP.search(line) for line in end.said)
+
+
+def _stalls(spec: Json, node: str, facts: RunFacts) -> bool:
+    """Tell whether a fault has links of a node stall that lead to who may be its controller."""
+    links = spec.get("links")
+    ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
+    brokers = {f"n{number}" for number in facts.brokers}
+    others = {other for each in ends if node in each for other in each} - {node}
+    return bool(others if facts.plan.brokers_vote else others - brokers)
