@@ -13,10 +13,11 @@ is broken by that alone, so it is a liveness anomaly. The kernel's OOM killer an
 signals that no program sends itself by accident: those say nothing of the broker.
 
 What would not prove it: an end after a fault that took something of the node's disk (wipe,
-bit-flip, power-loss, the family lost-flushes), or while one kept it from writing or broke what it
-asked of its disk (disk-full, read-only, the family disk-errors) or shortly after: to halt is then
-the broker's right, and nobody need have seen how. A page of a mapped file that cannot be read ends
-a JVM by SIGBUS. A short write explains nothing: write(2) allows it. A signal from outside is not
+bit-flip, power-loss, the family lost-flushes), or while one kept it from writing (disk-full,
+read-only) or shortly after, or of the very life whose requests a disk broke (disk-errors): to halt
+is then the broker's right, and nobody need have seen how. A page of a mapped file that cannot be
+read ends a JVM by SIGBUS. A short write explains nothing: write(2) allows it. Nor do broken
+requests explain an end of the next life: a mended disk with half a batch on it is to be recovered. A signal from outside is not
 explained by it. An end of a broker below whose data the harness's own file system had failed before
 is none of the broker's doing. Nor, of the very life of a broker that a confirmed fault hit, is an
 exit while the fault left it no file handle, or shortly after, if its last words say that it had too

@@ -17,7 +17,7 @@ SETTLED_NS = 10_000_000_000
 """So long after the last heal everybody has heard of the newest leader."""
 TOLD_LATE_NS = 5_000_000_000
 """An election or a restart may be told so much later than it was, on a busy machine."""
-_FOUND_LATE_NS = 5_000_000_000
+FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
@@ -88,7 +88,7 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
     return any(
         each.name == ENDED
         and each.detail.get("node") not in beside
-        and from_ns <= each.at_ns <= until_ns + _FOUND_LATE_NS
+        and from_ns <= each.at_ns <= until_ns + FOUND_LATE_NS
         for each in facts.milestones
     )
 

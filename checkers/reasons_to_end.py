@@ -8,9 +8,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.changes import HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
+from checkers.changes import FOUND_LATE_NS, HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
 from checkers.columns import ints, select, texts
-from checkers.disk_losses import LYING, Json, json_object, was_begun
+from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, was_begun
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.clock import NS_PER_S
@@ -84,6 +84,7 @@ class _Fault:
         nodes: Its targets.
         of_keeper: Whether it takes ZooKeeper.
         asked_ns, confirmed_ns, healed_ns: Its times; -1: it never came to that.
+        healing_ns: When its heal began; -1: nobody knows.
         spec, effect, heal: What its row tells of it.
     """
 
@@ -95,6 +96,7 @@ class _Fault:
     asked_ns: int
     confirmed_ns: int
     healed_ns: int
+    healing_ns: int
     spec: Json
     effect: Json
     heal: Json
@@ -110,6 +112,17 @@ class _Fault:
     def was_felt(self, at_ns: int) -> bool:
         """Tell whether it was confirmed by a time."""
         return 0 <= self.confirmed_ns <= at_ns
+
+    def lives_since(self, end: End) -> int | None:
+        """Return how many starts after the life that it hit the one came that ended.
+
+        None: nobody knows which it hit. Records of old have that in the effect.
+        """
+        told = self.spec.get("incarnations") or self.effect.get("incarnations")
+        hit = told.get(end.node) if isinstance(told, dict) else None
+        if isinstance(hit, int) and end.incarnation.isdecimal():
+            return int(end.incarnation) - hit
+        return None
 
 
 def _faults(group: Group) -> tuple[_Fault, ...]:
@@ -130,6 +143,7 @@ def _faults(group: Group) -> tuple[_Fault, ...]:
             asked_ns=times_ns[0],
             confirmed_ns=times_ns[1],
             healed_ns=times_ns[2],
+            healing_ns=heal_begun_ns(heal, times_ns[2]) if times_ns[2] >= 0 else -1,
             spec=json_object(spec),
             effect=json_object(effect),
             heal=json_object(heal),
@@ -153,10 +167,23 @@ def _of_disk(fault: _Fault, end: End) -> bool:
     """Tell whether a fault of the node's disk was why, for all that is known."""
     if fault.kind in _TAKING or fault.family == LYING:
         return True
-    hinders = fault.kind in _HINDERING or (
-        fault.family == _BREAKING and _gives_reason(fault.effect, end.node)
-    )
-    return hinders and not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
+    if fault.kind in _HINDERING:
+        return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
+    breaks = fault.family == _BREAKING and _gives_reason(fault.effect, end.node)
+    return breaks and _was_on_it(fault, end)
+
+
+def _was_on_it(fault: _Fault, end: End) -> bool:
+    """Tell whether a broker ran on a disk while that broke requests.
+
+    The heal mends the disk, kills a broker that still lives, and starts the next one: that has a
+    sound disk, whatever lies on it.
+    """
+    since = fault.lives_since(end)
+    if since is not None:
+        return since == 0
+    mended_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.healed_ns
+    return not 0 <= mended_ns < end.seen_ns - FOUND_LATE_NS
 
 
 def _gives_reason(effect: Json, node: str) -> bool:
@@ -173,20 +200,17 @@ def _gives_reason(effect: Json, node: str) -> bool:
 
 
 def _starved(fault: _Fault, end: End) -> bool:
-    """Tell whether a confirmed fault that left its node too little of a resource was why."""
+    """Tell whether a confirmed fault that left its node too little of a resource was why.
+
+    The next life has the limits of before.
+    """
     if fault.confirmed_ns < 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
         return False
     heal = {} if fault.healed_ns < 0 else fault.heal
-    return _was_hit(end, fault.effect) and (
+    return fault.lives_since(end) == 0 and (
         (fault.did == HANDLES and _lacked_handles(end, heal))
         or (fault.did == MEMORY and _killed_by_kernel(end, heal))
     )
-
-
-def _was_hit(end: End, effect: Json) -> bool:
-    """Tell whether it is the life that a fault hit: the next one has the limits of before."""
-    lives = effect.get("incarnations")
-    return isinstance(lives, dict) and str(lives.get(end.node)) == end.incarnation
 
 
 def _lacked_handles(end: End, heal: Json) -> bool:

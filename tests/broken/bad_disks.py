@@ -5,7 +5,7 @@ import json
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.terms import Validity
-from tests.broken.brokers import NODES, cut, lose, never_write, unread
+from tests.broken.brokers import NODES, cut, end_broker, lose, never_write, unread
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.innocent_disks import power_is_lost_on_every_replica_before_it_is_flushed
 from tests.broken.record import Record, Row
@@ -19,7 +19,8 @@ def _called(record: Record, kind: str, family: str) -> Row:
     (fault,) = record.rows("faults", kind=kind)
     record.plan.pop("faults", None)
     record.plan["nemesis"] = [family, "partition"]
-    spec = {**json.loads(fault["spec"]), "kind": "any-disk", "family": family}
+    lives = {"incarnations": dict.fromkeys(fault["targets"], 1)}
+    spec = {**json.loads(fault["spec"]), "kind": "any-disk", "family": family, **lives}
     fault.update(kind="any-disk", spec=json.dumps(spec))
     return fault
 
@@ -89,6 +90,14 @@ def a_broker_halts_while_the_disk_of_another_fails(record: Record, _spot: Spot) 
 def a_broker_halts_before_its_disk_fails(record: Record, _spot: Spot) -> None:
     fault = _breaks(record)
     _ends(record, fault["targets"][0], fault["requested_ns"] - NS_PER_S)
+
+
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="IllegalState")
+def a_broker_crashes_as_it_recovers_on_a_mended_disk(record: Record, _spot: Spot) -> None:
+    """Half a batch at a log's end is what its recovery is to cut off."""
+    fault = _breaks(record)
+    said = "ERROR Exiting Kafka due to fatal exception: java.lang.IllegalStateException"
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=said)
 
 
 @broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")

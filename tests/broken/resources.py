@@ -17,10 +17,10 @@ _OUTSIDE = "broker-hit-from-outside"
 def _wanting(record: Record, of: str, *, instead_of: str = "kill", **healed: object) -> Row:
     """Have a fault be one that leaves its broker too little of something; return its row."""
     (fault,) = record.rows("faults", kind=instead_of)
-    lives = dict.fromkeys(fault["targets"], 1)
+    lives = {"incarnations": dict.fromkeys(fault["targets"], 1)}
     processes = json.loads(fault["effect"]).get("processes", [])
-    effect = {"kind": of, "incarnations": lives, "processes": processes}
-    family = {"kind": "any-of-these", "family": "resources", "links": []}
+    effect = {"kind": of, "processes": processes}
+    family = {"kind": "any-of-these", "family": "resources", "links": [], **lives}
     heal = {**json.loads(fault["heal_effect"]), "kind": "freed", "kills": {}, "said": {}, **healed}
     record.plan.pop("faults", None)
     record.plan["nemesis"] = ["resources", "partition" if instead_of == "kill" else "kill"]

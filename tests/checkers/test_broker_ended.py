@@ -120,6 +120,14 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
         assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused
 
 
+def broken_disk(family: str, **other: object) -> Row:
+    """Return a fault of a disk of n2, from 10 to 60 s."""
+    return {
+        "kind": "any", "spec": f'{{"family": "{family}"}}', "targets": ["n2"],
+        "requested_ns": 10 * S, "confirmed_ns": 11 * S, "healed_ns": 60 * S, **other,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("family", "explains", "explains_later"),
     [
@@ -132,22 +140,28 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
 def test_disks_that_break_requests_explain_an_exit_of_their_own_node(
     family: str, *, explains: bool, explains_later: bool
 ) -> None:
-    about = facts(milestones=(WATCHED, ended("1")))
-    for node, healed_s, excused in (
-        ("n2", 60, explains),
-        ("n2", 30, explains),
-        ("n2", 29, explains_later),
-        ("n1", 60, False),
-    ):
-        row: Row = {
-            "kind": "any",
-            "spec": f'{{"family": "{family}"}}',
-            "targets": [node],
-            "requested_ns": 10 * S,
-            "confirmed_ns": 11 * S,
-            "healed_ns": healed_s * S,
-        }
-        assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused, node
+    def excused(**other: object) -> bool:
+        return left_of(BY_ITSELF, broken_disk(family, **other), ended("1")) == 0
+
+    assert excused() is explains
+    assert excused(healed_ns=None) is explains
+    assert excused(healed_ns=55 * S) is explains
+    assert excused(healed_ns=54 * S) is explains_later, "the next one was started"
+    assert excused(healed_ns=57 * S, heal_effect='{"took_s": 3.0}') is explains_later
+    assert excused(healed_ns=57 * S, heal_effect='{"took_s": 2.0}') is explains
+    assert not excused(targets=["n1"])
+
+
+def test_a_disk_that_broke_requests_explains_no_end_of_a_life_that_began_on_it_mended() -> None:
+    told = '{"family": "disk-errors", "incarnations": {"n2": %s}}'
+    for hit, healed_s, explains in (("1", 60, True), ("1", 40, True), ("0", 60, False)):
+        fault = broken_disk("", spec=told % hit, healed_ns=healed_s * S)
+        assert (left_of(BY_ITSELF, fault, ended("1")) == 0) is explains
+        never_back = {**fault, "healed_ns": None}
+        assert (left_of(BY_ITSELF, never_back, ended("1")) == 0) is explains
+    for unknown in ('"1"', "null"):
+        fault = broken_disk("", spec=told % unknown, healed_ns=54 * S)
+        assert left_of(BY_ITSELF, fault, ended("1")) == 1
 
 
 @pytest.mark.parametrize(
