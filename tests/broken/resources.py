@@ -11,6 +11,7 @@ from tests.broken.record import Record, Row
 
 _EMFILE = "ERROR Error while writing to checkpoint file x.tmp (Too many open files)"
 _CRASH = "ERROR Halting: java.lang.NullPointerException"
+_GAVE_UP = "ERROR Shutting down because we were unable to register with the controller quorum."
 _OUTSIDE = "broker-hit-from-outside"
 
 
@@ -93,7 +94,7 @@ def a_broker_gives_up_its_start_while_another_gets_little_of_a_core(
     )  # fmt: skip
     late_ns = int(fault["requested_ns"]) + 30 * NS_PER_S
     fault["healed_ns"] = late_ns + 1
-    _ended(record, victim, late_ns, code="1", said="ERROR no controller", life=2)
+    _ended(record, victim, late_ns, code="1", said=_GAVE_UP, life=2)
 
 
 @innocent(base="log", moments=("calm",))
