@@ -45,6 +45,10 @@ _GIVING_UP = re.compile(
 )
 """What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
 KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
+_COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
+"""A line that tells of an error; no line of the stack below it."""
+_LOGS_FAILED = re.compile("all log dirs .*have failed")
+"""What LogManager logs before it halts."""
 STARVING = frozenset({HANDLES, MEMORY})
 """Faults that may end a broker, in one way each."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
@@ -214,17 +218,22 @@ def _starved(fault: _Fault, end: End) -> bool:
 
 
 def _lacked_handles(end: End, heal: Json) -> bool:
-    """Tell whether a broker's last words say what it lacked.
+    """Tell whether a broker's last words say that it ended for want of a handle.
 
-    Where none were noted at its end, those count that its heal noted. As long as the fault is not
-    healed they are not known: empty.
+    The last complaint must be that; or one must be that all of its log folders have failed,
+    whatever other threads say until it halts. Who accepts connections lacks handles, too, and goes
+    on. Where none were noted at its end, those words count that its heal noted. As long as the
+    fault is not healed they are not known: empty.
     """
     if end.signalled or not (heal or end.said):
         return not end.signalled
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
-    words = end.said or (noted if isinstance(noted, list) else ())
-    return any(NO_HANDLE in str(line) for line in words)
+    words = end.said or (map(str, noted) if isinstance(noted, list) else ())
+    complaints = [line for line in words if _COMPLAINT.search(line)]
+    lacked = [NO_HANDLE in line for line in complaints]
+    failed = any(_LOGS_FAILED.search(line) for line in complaints)
+    return any(lacked) and (lacked[-1] or failed)
 
 
 def _killed_by_kernel(end: End, heal: Json) -> bool:

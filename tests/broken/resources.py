@@ -110,6 +110,13 @@ def a_broker_without_handles_halts_for_another_reason(record: Record, _spot: Spo
 
 
 @broken("broker-ended", row="resources", base="log", moments=("kill",), says="NullPointer")
+def a_broker_that_cannot_accept_halts_for_another_reason(record: Record, _spot: Spot) -> None:
+    """Who accepts connections lacks handles as well, says so, and goes on."""
+    accepting = "ERROR Error while accepting connection (java.io.IOException: Too many open files)"
+    _ended_for_want(record, "handles", code="1", said=f"{accepting}\n{_CRASH}")
+
+
+@broken("broker-ended", row="resources", base="log", moments=("kill",), says="NullPointer")
 def the_next_life_crashes_soon_after_want_of_handles(record: Record, _spot: Spot) -> None:
     fault = _ended_for_want(record, "handles", code="1")
     (victim,) = fault["targets"]

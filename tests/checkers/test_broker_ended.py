@@ -314,6 +314,20 @@ def test_who_had_no_file_handle_left_may_halt() -> None:
     assert left_of(OUTSIDE, starved("handles"), ended("stopped", said=EMFILE))
 
 
+def test_want_of_handles_excuses_no_halt_whose_last_complaint_is_another() -> None:
+    accepting = f"ERROR Error while accepting connection (java.io.IOException: {EMFILE})"
+    for said, excused in (
+        (f"{accepting}\n{CRASHED}", False),
+        (f"{CRASHED}\n{accepting}", True),
+        (f"{accepting}\n{CRASHED}\nat java.base/sun.nio.ch.Net.accept(Too many open files)", False),
+        (f"{accepting}\n{HALTED}\n[at] INFO stopped", True),
+        (f"{accepting}\n{HALTED}\nERROR Error while processing data for partition log-0-1", True),
+        (f"{HALTED}\nERROR Error while processing data for partition log-0-1", False),
+        (f"{HALTED}\n{accepting}\nat java.base/java.lang.Exception.run", True),
+    ):
+        assert (left_of(BY_ITSELF, starved("handles"), ended("1", said=said)) == 0) is excused, said
+
+
 def test_what_it_said_last_may_be_noted_by_the_heal_that_started_it_again() -> None:
     def heal(said: str) -> Row:
         return starved("handles", heal=f'{{"kind": "freed", "said": {said}}}')
