@@ -204,17 +204,17 @@ def _gives_reason(effect: Json, node: str) -> bool:
 
 
 def _starved(fault: _Fault, end: End) -> bool:
-    """Tell whether a confirmed fault that left its node too little of a resource was why.
+    """Tell whether a fault that left its node too little of a resource was why.
 
-    The next life has the limits of before.
+    The next life has the limits of before. Want of handles need not have been confirmed if the
+    broker says itself that it lacked one: it may have halted between two looks.
     """
-    if fault.confirmed_ns < 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
+    if fault.lives_since(end) != 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
         return False
-    heal = {} if fault.healed_ns < 0 else fault.heal
-    return fault.lives_since(end) == 0 and (
-        (fault.did == HANDLES and _lacked_handles(end, heal))
-        or (fault.did == MEMORY and _killed_by_kernel(end, heal))
-    )
+    felt, heal = fault.confirmed_ns >= 0, {} if fault.healed_ns < 0 else fault.heal
+    if fault.did == HANDLES and not end.signalled:
+        return _lacked_handles(end, heal) if heal or end.said else felt
+    return fault.did == MEMORY and felt and _killed_by_kernel(end, heal)
 
 
 def _lacked_handles(end: End, heal: Json) -> bool:
@@ -225,8 +225,6 @@ def _lacked_handles(end: End, heal: Json) -> bool:
     on. Where none were noted at its end, those words count that its heal noted. As long as the
     fault is not healed they are not known: empty.
     """
-    if end.signalled or not (heal or end.said):
-        return not end.signalled
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
     words = end.said or (map(str, noted) if isinstance(noted, list) else ())

@@ -4,7 +4,7 @@ import json
 
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
-from results.record.terms import Validity
+from results.record.terms import UNMEASURED, Validity
 from tests.broken.brokers import end_broker
 from tests.broken.corpus import CALM, Spot, broken, innocent
 from tests.broken.record import Record, Row
@@ -72,6 +72,24 @@ def a_broker_without_handles_lives_until_the_crowd_goes(record: Record, _spot: S
     record.plan["nemesis"] = ["resources", "kill", "partition"]
 
 
+def _not_confirmed(fault: Row) -> None:
+    effect = json.dumps({"without_effect": UNMEASURED})
+    fault.update(kind="any-handles", confirmed_ns=None, effect=effect)
+
+
+@innocent(base="log", moments=("calm",))
+def a_broker_halts_for_want_of_handles_between_two_looks(record: Record, _spot: Spot) -> None:
+    """Nobody saw that none was left; its last words say so."""
+    fault = _ended_for_want(record, "handles", code="1", said=_EMFILE)
+    main_ns = record.stone("main")
+    seen = {
+        "fault_id": 3, "requested_ns": main_ns + 1, "confirmed_ns": main_ns + NS_PER_S,
+        "healed_ns": main_ns + 3 * NS_PER_S, "effect": json.dumps({"kind": "processor"}),
+    }  # fmt: skip
+    record.add("faults", fault, **seen)
+    _not_confirmed(fault)
+
+
 @innocent(base="log", moments=("isolate",))
 @innocent(base="txn", moments=("isolate",))
 def a_broker_with_little_of_a_core_loses_its_session(record: Record, _spot: Spot) -> None:
@@ -134,8 +152,7 @@ def another_broker_ends_while_one_has_no_handles(record: Record, _spot: Spot) ->
 
 @broken("broker-ended", row="resources", base="log", moments=(CALM,), says="exit code 1")
 def a_broker_ends_though_it_was_not_seen_to_lack_handles(record: Record, _spot: Spot) -> None:
-    fault = _ended_for_want(record, "handles", code="1", said=_EMFILE)
-    fault["confirmed_ns"] = None
+    _not_confirmed(_ended_for_want(record, "handles", code="1", said=_CRASH))
 
 
 @broken("broker-ended", row="resources", base="log", moments=("kill",), says="Java heap space")

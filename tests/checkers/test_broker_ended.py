@@ -302,7 +302,11 @@ def test_who_had_no_file_handle_left_may_halt() -> None:
     assert left_of(BY_ITSELF, lasting, ended("1", said=HALTED)), "they are known"
     assert left_of(BY_ITSELF, starved("handles"), untold), "and would be by now"
     assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S - 1), halted), "long over"
-    assert left_of(BY_ITSELF, starved("handles", confirmed_ns=None), halted), "it was not felt"
+    unseen = starved("handles", confirmed_ns=None)
+    assert left_of(BY_ITSELF, unseen, halted) == 0, "it says itself what it lacked"
+    for other in (ended("1", said=CRASHED), untold, ended("1", said=EMFILE, life=2)):
+        assert left_of(BY_ITSELF, unseen, other), other
+    assert left_of(BY_ITSELF, {**lasting, "confirmed_ns": None}, untold), "nobody says so"
     assert left_of(BY_ITSELF, starved("handles", requested_ns=61 * S), halted), "it came later"
     assert left_of(BY_ITSELF, starved("handles", targets=["n1"]), halted), "of another node"
     assert left_of(BY_ITSELF, starved("processor"), halted), "that takes no handle"
