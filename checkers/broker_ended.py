@@ -75,7 +75,7 @@ def _ends(group: Group) -> list[End]:
     for each in group.facts.milestones:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
-            if each.detail.get("disk") == GONE:
+            if disk_failed := each.detail.get("disk") == GONE:
                 how = f"{how} after Logquake's file system below its data had failed"
                 outside = True
             how += " when it was told to stop" if "told" in each.detail else ""
@@ -89,6 +89,7 @@ def _ends(group: Group) -> list[End]:
                     how=how,
                     outside=outside,
                     signalled=signalled,
+                    disk_failed=disk_failed,
                     said=said,
                 )
             )

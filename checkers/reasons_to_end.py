@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from checkers.changes import FOUND_LATE_NS, HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
 from checkers.columns import ints, select, texts
-from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, was_begun
+from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, took_nothing, was_begun
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.clock import NS_PER_S
@@ -65,6 +65,7 @@ class End:
         how: For people: `with exit code 1`.
         outside: Whether somebody else may have done that.
         signalled: Whether a signal did it for certain.
+        disk_failed: Whether the harness's own file system below its data had failed before.
         said: Its last words of errors.
     """
 
@@ -74,6 +75,7 @@ class End:
     how: str
     outside: bool
     signalled: bool
+    disk_failed: bool
     said: tuple[str, ...]
 
 
@@ -157,7 +159,12 @@ def _faults(group: Group) -> tuple[_Fault, ...]:
 
 
 def explains(group: Group, end: End) -> bool:
-    """Tell whether a fault of the run was why a process ended, for all that is known."""
+    """Tell whether a fault of the run was why a process ended, for all that is known.
+
+    Where the harness's own file system had failed below it, none was.
+    """
+    if end.disk_failed:
+        return False
     faults = group.view(_faults)
     mine = [each for each in faults if each.hit(end)]
     return (
@@ -168,9 +175,15 @@ def explains(group: Group, end: End) -> bool:
 
 
 def _of_disk(fault: _Fault, end: End) -> bool:
-    """Tell whether a fault of the node's disk was why, for all that is known."""
-    if fault.kind in _TAKING or fault.family == LYING:
+    """Tell whether a fault of the node's disk was why, for all that is known.
+
+    Who lost flushes was stopped, and the next life starts on what is left; the one after that has
+    fetched what it lacked.
+    """
+    if fault.kind in _TAKING:
         return True
+    if fault.family == LYING:
+        return not took_nothing(fault.effect) and fault.lives_since(end) in {None, 0, 1}
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
     breaks = fault.family == _BREAKING and _gives_reason(fault.effect, end.node)

@@ -4,7 +4,7 @@ import json
 
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
-from results.record.terms import Validity
+from results.record.terms import UNMEASURED, Validity
 from tests.broken.brokers import NODES, cut, end_broker, lose, never_write, unread
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.innocent_disks import power_is_lost_on_every_replica_before_it_is_flushed
@@ -113,6 +113,37 @@ def a_broker_halts_though_its_disk_broke_nothing_of_its_own(record: Record, _spo
     node = fault["targets"][0]
     unmet = {"met": {node: 0}, "ended": [node], "how": "refused"}
     fault["effect"] = json.dumps({**json.loads(fault["effect"]), **unmet})
+
+
+def _loses_flushes(record: Record) -> Row:
+    """Have the disk of who was killed lose flushes instead, by a fault that stopped it."""
+    fault = _called(record, "kill", "lost-flushes")
+    fault["effect"] = json.dumps(
+        {**json.loads(fault["effect"]), "kind": "lost-flush", "replicas": []}
+    )
+    return fault
+
+
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")
+def a_broker_halts_after_its_disk_lost_no_flush(record: Record, _spot: Spot) -> None:
+    fault = _loses_flushes(record)
+    fault.update(confirmed_ns=None, effect=json.dumps({"without_effect": UNMEASURED}))
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=_HALTED)
+
+
+@broken(
+    "broker-hit-from-outside",
+    row="bad disks",
+    base="log",
+    moments=_KILLED,
+    valid=Validity.UNKNOWN,
+    says="after Logquake's file system below its data had failed",
+)
+def a_file_system_ends_after_its_disk_lost_flushes(record: Record, _spot: Spot) -> None:
+    fault = _loses_flushes(record)
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=_HALTED)
+    (end,) = (each for each in record.milestones if each["name"] == ENDED)
+    end["detail"]["disk"] = "gone"
 
 
 @broken(

@@ -165,6 +165,31 @@ def test_a_disk_that_broke_requests_explains_no_end_of_a_life_that_began_on_it_m
 
 
 @pytest.mark.parametrize(
+    ("hit", "explains"), [(3, False), (2, False), (1, True), (0, True), (-1, False)]
+)
+def test_lost_flushes_explain_an_end_of_that_life_and_the_next_one(
+    hit: int, *, explains: bool
+) -> None:
+    spec = f'{{"family": "lost-flushes", "begun": true, "incarnations": {{"n2": {hit}}}}}'
+    fault = broken_disk("", spec=spec, healed_ns=20 * S)
+    assert (left_of(BY_ITSELF, fault, ended("1")) == 0) is explains
+    half_way = {**fault, "confirmed_ns": None, "effect": '{"without_effect": "no answer"}'}
+    assert (left_of(BY_ITSELF, half_way, ended("1")) == 0) is explains
+    none = {**half_way, "effect": '{"without_effect": "no effect could be measured in time"}'}
+    assert left_of(BY_ITSELF, none, ended("1")), "no log was cut"
+
+
+@pytest.mark.parametrize("kind", ["wipe", "lost-flushes", "disk-errors", "power-loss"])
+def test_no_fault_explains_an_end_above_a_file_system_of_ours_that_failed(kind: str) -> None:
+    end = ended("1")
+    end.detail["disk"] = "gone"
+    fault = broken_disk(kind, kind=kind)
+    assert left_of(BY_ITSELF, fault, ended("1")) == 0
+    assert left_of(BY_ITSELF, fault, end) == 0
+    assert left_of(OUTSIDE, fault, end) == 1
+
+
+@pytest.mark.parametrize(
     ("effect", "explains"),
     [
         ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', True),
