@@ -20,13 +20,14 @@ read ends a JVM by SIGBUS. A short write explains nothing: write(2) allows it. N
 requests explain an end of the next life: a mended disk with half a batch on it is to be recovered.
 A signal from outside is not explained by it. An end of a broker below whose data the harness's own
 file system had failed before is none of the broker's doing. Nor, of the very life of a broker that
-a fault hit, is an exit while the fault left it no file handle, or shortly after, if its
-last complaint is that it had too many files open, or its log folders failed for that; nor a SIGKILL
+a fault hit, is an exit while the fault left it no file handle, or shortly after, if its last
+complaint is that it had too many files open, or its log folders failed for that; nor a SIGKILL
 while one left it hardly any memory, if the kernel counted a kill in the node's control group. The
 next life has the limits of before, and no excuse. Nor is an exit of a broker that a fault had
 ended, and that was to start again while another fault had gone on for so long that Kafka gives up:
-it found no controller, or its disk or a controller's was late. If it left last words, they must be
-those of giving up. A stall must have been confirmed, of links to its controllers.
+it found no controller, or one that was late. If it left last words, they must be those of giving
+up. A stall must have been confirmed, of links to its controllers; a late disk or want of a
+resource, on its own node or a controller's.
 """
 
 import signal

@@ -30,9 +30,11 @@ _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
-    "bridge", "flapping", HANDLES, PROCESSOR, MEMORY,
+    "bridge", "flapping",
 )  # fmt: skip
 """Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+_WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
+"""Those that do so if they hit who may be a controller: it answers late, or nobody new."""
 _STALLS = "stall"
 """The family of those that do so by their links: each question and its answer may take a stall, and
 a start has many of them."""
@@ -41,10 +43,11 @@ _GIVES_UP_NS = 30 * NS_PER_S
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
-    r"|Fatal error during KafkaServer startup"
 )
-"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
-KafkaServer, the last words that records of old have of a broker with ZooKeeper."""
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient."""
+_START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
+"""What a broker with ZooKeeper logs of any start that fails; records of old have no more of one
+that gives up."""
 _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
 """A line that tells of an error; no line of the stack below it."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
@@ -263,17 +266,27 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
     """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
     if end.outside or end.signalled or (end.said and not _gave_up(end)):
         return False
-    starting = [each for each in mine if each.did in _STARTING and not each.was_over(end.seen_ns)]
+    starting = [each for each in mine if _starts(each, end)]
     away = [each for each in faults if _keeps_away(each, end, facts)]
     return any(each is not other for each in starting for other in away)
+
+
+def _starts(fault: _Fault, end: End) -> bool:
+    """Tell whether a broker was started after a fault had ended it, and was not yet registered.
+
+    Want of handles or memory may end the life that it hits, and the heal starts another one.
+    """
+    later = fault.did in STARVING and (fault.lives_since(end) or 0) > 0
+    return (fault.did in _STARTING or later) and not fault.was_over(end.seen_ns)
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
     """Tell whether a fault kept a node from its controllers for so long that Kafka gives up."""
     if fault.was_over(end.seen_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
         return False
-    if fault.family == _LATE:
-        return end.node in fault.nodes or _hits_controllers(fault, facts)
+    slows = fault.family == _LATE or fault.did in _WANTS
+    if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):
+        return fault.was_felt(end.seen_ns)
     if fault.family == _STALLS and _stalls(fault.spec, end.node, facts):
         return fault.was_felt(end.seen_ns)
     return fault.did in _SHUTTING_OUT or fault.of_keeper
@@ -286,7 +299,11 @@ def _hits_controllers(fault: _Fault, facts: RunFacts) -> bool:
 
 
 def _gave_up(end: End) -> bool:
-    return any(_GIVING_UP.search(line) for line in end.said)
+    """Tell whether a broker's last words are those of giving up, or name no reason at all."""
+    if any(_GIVING_UP.search(line) for line in end.said):
+        return True
+    complaints = [line for line in end.said if _COMPLAINT.search(line)]
+    return bool(complaints) and all(_START_FAILED.search(line) for line in complaints)
 
 
 def _stalls(spec: Json, node: str, facts: RunFacts) -> bool:

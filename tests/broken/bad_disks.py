@@ -61,7 +61,7 @@ def a_page_of_a_mapped_file_cannot_be_read(record: Record, _spot: Spot) -> None:
 @innocent(base="log", moments=("calm",))
 @innocent(base="txn", moments=("calm",))
 def a_disk_is_late(record: Record, _spot: Spot) -> None:
-    """What is late comes; brokers go on, and one that is to start again may give up."""
+    """What is late comes, and brokers go on."""
     fault = _called(record, "kill", "slow-disks")
     fault["effect"] = json.dumps({**json.loads(fault["effect"]), "kind": "late-disk"})
 

@@ -23,8 +23,8 @@ GIVING_UP = (
     "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
     "ERROR Received a fatal error while waiting for the controller to acknowledge that",
     "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
-    "ERROR Fatal error during KafkaServer startup. Prepare to shutdown",
 )
+FAILED_START = "ERROR Fatal error during KafkaServer startup. Prepare to shutdown"
 
 
 def ended(
@@ -220,6 +220,8 @@ def test_who_starts_on_a_late_disk_may_give_up(node: str, since_s: int, *, expla
     kill: Row = {"kind": "kill", "targets": ["n2"], "requested_ns": 40 * S,
                  "confirmed_ns": 40 * S}  # fmt: skip
     assert (sentences(BY_ITSELF, group(about, faults=[late, kill])) == []) is explains
+    unfelt: Row = {**late, "confirmed_ns": None}
+    assert sentences(BY_ITSELF, group(about, faults=[unfelt, kill]))
     assert sentences(BY_ITSELF, group(about, faults=[late]))
 
 
@@ -241,19 +243,21 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
     assert said_of(BY_ITSELF, WATCHED, ended("1"), fault="kill")
 
 
-def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
-    def told(
-        code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
-    ) -> list[str]:
-        rows: list[Row] = [
-            {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
-            {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
-        ]
-        rows = [{**rows[0], **own}, {**rows[1], **other}]
-        stones = (WATCHED, ended(code, said=said))
-        about = facts(milestones=stones, plan={"system": system})
-        return sentences(BY_ITSELF, group(about, faults=rows))
+def told(
+    code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
+) -> list[str]:
+    """Return what is said of an end of n2, at 60 s, while it was to start again, from 20 s on."""
+    rows: list[Row] = [
+        {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
+        {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
+    ]
+    rows = [{**rows[0], **own}, {**rows[1], **other}]
+    stones = (WATCHED, ended(code, said=said))
+    about = facts(milestones=stones, plan={"system": system})
+    return sentences(BY_ITSELF, group(about, faults=rows))
 
+
+def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={}, own={}) == []
     for words in GIVING_UP:
         assert told("1", other={}, own={}, said=f"ERROR before\n{words}\nINFO last") == []
@@ -274,6 +278,18 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+
+
+def test_words_of_any_failed_start_are_those_of_giving_up_if_no_other_names_a_reason() -> None:
+    exiting = "ERROR Exiting Kafka due to fatal exception during startup."
+    reason = "java.lang.IllegalStateException: no such epoch"
+    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{exiting}\nINFO last") == []
+    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{reason}\n{exiting}"), "a reason"
+    assert told("1", other={}, own={}, said=f"ERROR before\n{FAILED_START}"), "a reason"
+    assert told("1", other={}, own={}, said="INFO last"), "no word of it"
+
+
+def test_who_starts_while_its_links_to_controllers_stall_may_give_up() -> None:
     spec = '{"family": "stall", "links": [["n1", "n3"], ["n3", "n2"]]}'
     stall = {"kind": "by its family", "spec": spec, "confirmed_ns": 31 * S}
     assert told("1", other=stall, own={}) == [], "each answer takes a stall"
@@ -289,10 +305,26 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
         to_keeper = {**stall, "spec": spec.replace("n3", keeper)}
         assert told("1", other=to_keeper, own={}, system=apart) == []
     assert told("1", other={**stall, "spec": spec.replace("stall", "stall-clients")}, own={})
+
+
+def test_who_starts_while_a_controller_wants_for_something_may_give_up() -> None:
+    apart, life = "kafka:4.3.1:controllers", '"incarnations": {"n2": %s}'
     for short_of in ("handles", "processor", "memory"):
-        wanting = {"kind": "by what it did", "effect": f'{{"kind": "{short_of}"}}'}
+        effect = f'{{"kind": "{short_of}"}}'
+        wanting = {"kind": "by what it did", "effect": effect, "confirmed_ns": 31 * S}
         assert told("1", other=wanting, own={}) == []
-        assert told("1", other=wanting, own=wanting), "they end nobody that starts again"
+        assert told("1", other={**wanting, "confirmed_ns": None}, own={}), "it was not felt"
+        assert told("1", other=wanting, own={}, system=apart), "it is no controller"
+        for node in ("n101", "n2"):
+            hit = {**wanting, "targets": [node]}
+            assert told("1", other=hit, own={}, system=apart) == []
+        assert told("1", other=wanting, own=wanting), "nobody knows which life it hit"
+        for hit_life, ends in (("0", short_of != "processor"), ("1", False), ("2", False)):
+            own = {**wanting, "spec": f'{{"begun": true, {life % hit_life}}}'}
+            left = told("1", other=wanting, own=own, said=GIVING_UP[0])
+            assert (left == []) is ends, "the heal started it"
+            own["healed_ns"] = 59 * S
+            assert told("1", other=wanting, own=own, said=GIVING_UP[0]), "it had started"
 
 
 EMFILE = "java.nio.file.FileSystemException: data/x.tmp: Too many open files"
