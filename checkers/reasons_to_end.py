@@ -189,7 +189,7 @@ def _of_disk(fault: _Fault, end: End) -> bool:
         return not took_nothing(fault.effect) and fault.lives_since(end) in {None, 0, 1}
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
-    breaks = fault.family == _BREAKING and _gives_reason(fault.effect, end.node)
+    breaks = fault.family == _BREAKING and _gives_reason(fault, end.node)
     return breaks and _was_on_it(fault, end)
 
 
@@ -206,17 +206,24 @@ def _was_on_it(fault: _Fault, end: End) -> bool:
     return not 0 <= mended_ns < end.seen_ns - FOUND_LATE_NS
 
 
-def _gives_reason(effect: Json, node: str) -> bool:
+def _gives_reason(fault: _Fault, node: str) -> bool:
     """Tell whether a disk that breaks requests gave a broker a reason to end.
 
     A write that stores its first half and says so does not: write(2) may, and who asked goes on
-    behind that. Nor does one whose effect was looked for and not found, or that no request of the
-    broker's had met when it was seen to be gone.
+    behind that. Nor does one that no request of the broker's met: up to the heal; or, if it was
+    seen to be gone when the fault was confirmed, up to then. Rows of old tell only the latter, and
+    one whose effect was looked for and not found gives no reason then.
     """
+    effect, heal = fault.effect, fault.heal
+    if _SHORT in (effect.get("how"), heal.get("how")):
+        return False
     ended, met = effect.get("ended"), effect.get("met")
-    unmet = isinstance(met, dict) and met.get(node) == 0
-    idle = unmet and isinstance(ended, list) and node in ended
-    return not (idle or effect.get("how") == _SHORT or effect.get("without_effect") == UNMEASURED)
+    if isinstance(ended, list) and node in ended and isinstance(met, dict) and met.get(node) == 0:
+        return False
+    in_all = heal.get("met")
+    if isinstance(in_all, dict):
+        return in_all.get(node) != 0
+    return effect.get("without_effect") != UNMEASURED
 
 
 def _starved(fault: _Fault, end: End) -> bool:

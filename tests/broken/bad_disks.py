@@ -50,6 +50,25 @@ def a_broker_halts_on_a_disk_that_fails(record: Record, _spot: Spot) -> None:
 
 
 @innocent(base="log", moments=("calm",))
+def a_broker_halts_on_a_disk_that_no_page_of_ours_shows_to_fail(
+    record: Record, _spot: Spot
+) -> None:
+    """The file system below it counted what it refused of the broker, by the heal's row."""
+    fault = _breaks(record)
+    main_ns = record.stone("main")
+    times = {
+        "requested_ns": main_ns + 1, "confirmed_ns": main_ns + NS_PER_S,
+        "healed_ns": main_ns + 3 * NS_PER_S,
+    }  # fmt: skip
+    record.add("faults", fault, fault_id=3, targets=["n1"], **times)
+    met = {"how": "refused", "met": dict.fromkeys(fault["targets"], 2)}
+    fault.update(
+        confirmed_ns=None, effect=json.dumps({"without_effect": UNMEASURED}),
+        heal_effect=json.dumps({**json.loads(fault["heal_effect"]), **met}),
+    )  # fmt: skip
+
+
+@innocent(base="log", moments=("calm",))
 def a_page_of_a_mapped_file_cannot_be_read(record: Record, _spot: Spot) -> None:
     """The kernel sends SIGBUS to who reads it, and a JVM may end by that."""
     _breaks(record)
@@ -111,8 +130,9 @@ def a_broker_halts_on_a_short_write(record: Record, _spot: Spot) -> None:
 def a_broker_halts_though_its_disk_broke_nothing_of_its_own(record: Record, _spot: Spot) -> None:
     fault = _breaks(record)
     node = fault["targets"][0]
-    unmet = {"met": {node: 0}, "ended": [node], "how": "refused"}
-    fault["effect"] = json.dumps({**json.loads(fault["effect"]), **unmet})
+    unmet = {"met": {node: 0}, "how": "refused"}
+    fault["effect"] = json.dumps({**json.loads(fault["effect"]), "ended": [], **unmet})
+    fault["heal_effect"] = json.dumps({**json.loads(fault["heal_effect"]), **unmet})
 
 
 def _loses_flushes(record: Record) -> Row:

@@ -189,24 +189,37 @@ def test_no_fault_explains_an_end_above_a_file_system_of_ours_that_failed(kind: 
     assert left_of(OUTSIDE, fault, end) == 1
 
 
+SEEN_GONE = '{"how": "refused", "met": {"n2": 0}, "ended": ["n2"]}'
+UNSEEN = '{"without_effect": "no effect could be measured in time"}'
+
+
 @pytest.mark.parametrize(
-    ("effect", "explains"),
+    ("effect", "heal", "explains"),
     [
-        ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', True),
-        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', True),  # It met one later.
-        ('{"how": "refused", "met": {"n2": 0}, "ended": ["n2"]}', False),
-        ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', False),  # write(2) allows it.
-        ('{"without_effect": "no effect could be measured in time"}', False),
-        ('{"without_effect": "the disk of n2: no answer"}', True),  # Nobody looked.
-        ("", True),
+        ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', "", True),
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', "", True),  # It may meet one later,
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 2}}', True),
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 0}}', False),
+        (SEEN_GONE, "", False),
+        (SEEN_GONE, '{"met": {"n2": 1}}', False),  # Of whoever looked.
+        ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', "", False),  # write(2) allows it.
+        (UNSEEN, "", False),
+        (UNSEEN, '{"how": "refused", "met": {"n2": 1, "n1": 0}}', True),
+        (UNSEEN, '{"how": "refused", "met": {"n2": 0, "n1": 1}}', False),
+        (UNSEEN, '{"how": "short", "met": {"n2": 1}}', False),
+        ('{"without_effect": "the disk of n2: no answer"}', "", True),  # Nobody looked.
+        ('{"without_effect": "the disk of n2: no answer"}', '{"met": {"n2": 0}}', False),
+        ('{"how": ["refused"]}', '{"how": {}}', True),
+        ("", "", True),
     ],
 )
 def test_a_disk_that_broke_nothing_of_the_brokers_or_only_cut_it_short_explains_no_exit(
-    effect: str, *, explains: bool
+    effect: str, heal: str, *, explains: bool
 ) -> None:
     about = facts(milestones=(WATCHED, ended("1")))
     row: Row = {"kind": "any", "spec": '{"family": "disk-errors", "begun": true}',
-                "targets": ["n2"], "requested_ns": 10 * S, "effect": effect}  # fmt: skip
+                "targets": ["n2"], "requested_ns": 10 * S, "effect": effect,
+                "heal_effect": heal, "healed_ns": 60 * S if heal else None}  # fmt: skip
     assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is explains
 
 

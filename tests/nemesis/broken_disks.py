@@ -20,6 +20,7 @@ class FakeFaultyDisks(FakeNetwork):
         deaf: Whether orders come to nothing.
         stuck: Whether what is broken stays so.
         bad: Nodes whose disk took nothing already.
+        counts: By node: what was broken, 7 times of each sort as soon as it is in force.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class FakeFaultyDisks(FakeNetwork):
         self.deaf = self.stuck = False
         self.bad: set[str] = set()
         self.lost: Mapping[PurePosixPath, int] = {}
+        self.counts: dict[str, dict[str, int]] = {}
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
@@ -35,6 +37,7 @@ class FakeFaultyDisks(FakeNetwork):
         assert list(folders) == (["codecs-0"] if kind == "lost" else [])
         if not self.deaf:
             self.broken[node] = (kind, requests)
+            self.counts[node] = {f"{kind} {request}": 7 for request in requests}
 
     def mend_disk(self, node: str) -> int:
         if not self.stuck:
@@ -42,8 +45,7 @@ class FakeFaultyDisks(FakeNetwork):
         return 3
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        kind, requests = self.broken.get(node, ("", ()))
-        return {f"{kind} {request}": 7 for request in requests}
+        return self.counts.get(node, {})
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         assert node in self.broken or self.deaf
