@@ -37,15 +37,14 @@ def deeds(faults: pa.Table) -> list[str]:
     One that was begun and not seen to work may have done what its name says. A fault that
     kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
     """
-    did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
+    did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
     meant = [
         next((word for word in (deed, *_words(kind)) if word in _DEEDS), kind)
         for kind, deed in zip(kinds, did, strict=True)
     ]
     return [
-        kind if apart else str(deed)
-        for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
+        kind if apart else deed for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
     ]
 
 
@@ -57,7 +56,7 @@ def _words(kind: str) -> list[str]:
 
 def takes_keeper(faults: pa.Table) -> list[bool]:
     """Return which faults take ZooKeeper, by their family."""
-    return [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
+    return [str(json_object(spec).get("family")) in _OF_KEEPER for spec in texts(faults, "spec")]
 
 
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:

@@ -82,6 +82,15 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
     )
 
 
+@pytest.mark.parametrize("damaged", ['["kill"]', '{"kill": 1}', "7", "null"])
+def test_a_row_whose_words_are_none_did_what_its_name_says(damaged: str) -> None:
+    row: Row = {
+        "fault_id": 1, "kind": "any", "targets": ["n1"], "requested_ns": 5,
+        "effect": f'{{"kind": {damaged}}}', "spec": f'{{"family": {damaged}, "begun": true}}',
+    }  # fmt: skip
+    assert deeds(pa.Table.from_pylist([row], schema=TABLES["faults"])) == ["any"]
+
+
 @pytest.mark.parametrize(
     ("on", "expected"),
     [
