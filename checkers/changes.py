@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, ints, present, select, texts
-from checkers.disk_losses import heal_begun_ns, json_object, was_begun
+from checkers.disk_losses import Json, heal_begun_ns, json_object, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
@@ -29,6 +29,8 @@ HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that take ZooKeeper."""
+_OF_CLIENTS = "client-connections"
+"""The family of faults that break single connections of clients."""
 
 
 def deeds(faults: pa.Table) -> list[str]:
@@ -77,9 +79,22 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
             nodes=frozenset(nodes or ()),
             family=str(json_object(spec).get("family") or ""),
+            strikes=_strikes(json_object(spec), json_object(heal)),
         )
         for kind, at, seen, over, end, heal, nodes, spec in rows
     )
+
+
+def _strikes(spec: Json, heal: Json) -> int:
+    """Return how often a fault broke connections of clients; -1 if nobody knows.
+
+    The heal's row lists the strikes of one that resets them again and again, and no others have
+    such a list. As long as there is no such row, each may be one of these.
+    """
+    strikes = heal.get("strikes", [])
+    if spec.get("family") != _OF_CLIENTS:
+        return 0
+    return len(strikes) if "took_s" in heal and isinstance(strikes, list) else -1
 
 
 def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
