@@ -139,7 +139,7 @@ def _loses_flushes(record: Record) -> Row:
     """Have the disk of who was killed lose flushes instead, by a fault that stopped it."""
     fault = _called(record, "kill", "lost-flushes")
     fault["effect"] = json.dumps(
-        {**json.loads(fault["effect"]), "kind": "lost-flush", "replicas": []}
+        {**json.loads(fault["effect"]), "kind": "any-loss", "replicas": []}
     )
     return fault
 
