@@ -154,7 +154,8 @@ def test_disks_that_break_requests_explain_an_exit_of_their_own_node(
 
 def test_a_disk_that_broke_requests_explains_no_end_of_a_life_that_began_on_it_mended() -> None:
     told = '{"family": "disk-errors", "incarnations": {"n2": %s}}'
-    for hit, healed_s, explains in (("1", 60, True), ("1", 40, True), ("0", 60, False)):
+    before = ("2", 60, False)
+    for hit, healed_s, explains in (("1", 60, True), ("1", 40, True), ("0", 60, False), before):
         fault = broken_disk("", spec=told % hit, healed_ns=healed_s * S)
         assert (left_of(BY_ITSELF, fault, ended("1")) == 0) is explains
         never_back = {**fault, "healed_ns": None}
@@ -162,6 +163,9 @@ def test_a_disk_that_broke_requests_explains_no_end_of_a_life_that_began_on_it_m
     for unknown in ('"1"', "null"):
         fault = broken_disk("", spec=told % unknown, healed_ns=54 * S)
         assert left_of(BY_ITSELF, fault, ended("1")) == 1
+    nameless = ended("1")
+    nameless.detail["incarnation"] = ""
+    assert left_of(BY_ITSELF, broken_disk("", spec=told % "1"), nameless) == 0
 
 
 @pytest.mark.parametrize(
@@ -210,6 +214,8 @@ UNSEEN = '{"without_effect": "no effect could be measured in time"}'
         ('{"without_effect": "the disk of n2: no answer"}', "", True),  # Nobody looked.
         ('{"without_effect": "the disk of n2: no answer"}', '{"met": {"n2": 0}}', False),
         ('{"how": ["refused"]}', '{"how": {}}', True),
+        ('{"met": 7, "ended": ["n2"]}', '{"met": {}}', True),
+        ('{"met": {"n2": 3}, "ended": 7}', '{"met": {"n2": "many"}}', True),
         ("", "", True),
     ],
 )
@@ -278,6 +284,7 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
     assert told("-6", other={}, own={}), "a crash is no way to give up"
     assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
+    assert told("1", other={"requested_ns": 12 * S}, own={}) == []
     assert told("1", other={"healed_ns": 59 * S}, own={}), "it could join again"
     assert told("1", other={}, own={"healed_ns": 59 * S}), "it had started"
     assert told("1", other={}, own={"targets": ["n1"]}), "it was not to start"
@@ -312,7 +319,9 @@ def test_who_starts_while_its_links_to_controllers_stall_may_give_up() -> None:
     assert told("1", other={**stall, "confirmed_ns": 61 * S}, own={}), "it was seen too late"
     elsewhere = spec.replace("n2", "n1")
     assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
-    assert told("1", other={**stall, "spec": '{"family": "stall"}'}, own={})
+    for links in ("[]", "7", '[7, "n2"]'):
+        damaged = f'{{"family": "stall", "links": {links}}}'
+        assert told("1", other={**stall, "spec": damaged}, own={}), links
     for apart, keeper in (("kafka:4.3.1:controllers", "n101"), ("kafka:3.9.1:zookeeper", "zk")):
         assert told("1", other=stall, own={}, system=apart), "links to brokers only"
         to_keeper = {**stall, "spec": spec.replace("n3", keeper)}
