@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, ints, present, select, texts
-from checkers.disk_losses import heal_begun_ns, json_object, was_begun
+from checkers.disk_losses import Json, heal_begun_ns, json_object, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
@@ -17,7 +17,7 @@ SETTLED_NS = 10_000_000_000
 """So long after the last heal everybody has heard of the newest leader."""
 TOLD_LATE_NS = 5_000_000_000
 """An election or a restart may be told so much later than it was, on a busy machine."""
-_FOUND_LATE_NS = 5_000_000_000
+FOUND_LATE_NS = 5_000_000_000
 """That a server ended is looked for every two seconds, and seen twice before it is noted."""
 
 
@@ -29,6 +29,8 @@ HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that take ZooKeeper."""
+_OF_CLIENTS = "client-connections"
+"""The family of faults that break single connections of clients."""
 
 
 def deeds(faults: pa.Table) -> list[str]:
@@ -37,15 +39,14 @@ def deeds(faults: pa.Table) -> list[str]:
     One that was begun and not seen to work may have done what its name says. A fault that
     kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
     """
-    did = [json_object(effect).get("kind") for effect in texts(faults, "effect")]
+    did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
     meant = [
         next((word for word in (deed, *_words(kind)) if word in _DEEDS), kind)
         for kind, deed in zip(kinds, did, strict=True)
     ]
     return [
-        kind if apart else str(deed)
-        for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
+        kind if apart else deed for kind, deed, apart in zip(kinds, meant, of_keeper, strict=True)
     ]
 
 
@@ -57,7 +58,7 @@ def _words(kind: str) -> list[str]:
 
 def takes_keeper(faults: pa.Table) -> list[bool]:
     """Return which faults take ZooKeeper, by their family."""
-    return [json_object(spec).get("family") in _OF_KEEPER for spec in texts(faults, "spec")]
+    return [str(json_object(spec).get("family")) in _OF_KEEPER for spec in texts(faults, "spec")]
 
 
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
@@ -78,9 +79,22 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
             nodes=frozenset(nodes or ()),
             family=str(json_object(spec).get("family") or ""),
+            strikes=_strikes(json_object(spec), json_object(heal)),
         )
         for kind, at, seen, over, end, heal, nodes, spec in rows
     )
+
+
+def _strikes(spec: Json, heal: Json) -> int:
+    """Return how often a fault broke connections of clients; -1 if nobody knows.
+
+    The heal's row lists the strikes of one that resets them again and again, and no others have
+    such a list. As long as there is no such row, each may be one of these.
+    """
+    strikes = heal.get("strikes", [])
+    if spec.get("family") != _OF_CLIENTS:
+        return 0
+    return len(strikes) if "took_s" in heal and isinstance(strikes, list) else -1
 
 
 def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
@@ -88,7 +102,7 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
     return any(
         each.name == ENDED
         and each.detail.get("node") not in beside
-        and from_ns <= each.at_ns <= until_ns + _FOUND_LATE_NS
+        and from_ns <= each.at_ns <= until_ns + FOUND_LATE_NS
         for each in facts.milestones
     )
 

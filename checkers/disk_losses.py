@@ -31,6 +31,7 @@ from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group, once
 from checkers.protocol import DISK_DOUBTS, Excuse
 from checkers.told_isrs import Told, isr_returns, told_isrs
+from results.record.terms import UNMEASURED
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
@@ -79,6 +80,11 @@ def is_of_family(faults: pa.Table, family: str) -> Mask:
     return np.array(told, dtype=np.bool_)
 
 
+def took_nothing(effect: Json) -> bool:
+    """Tell whether a fault that loses flushes was seen to have cut no log: that is its effect."""
+    return effect.get("without_effect") == UNMEASURED
+
+
 def was_begun(faults: pa.Table) -> Mask:
     """Tell which faults may have done something to their targets, confirmed or not.
 
@@ -112,7 +118,9 @@ def json_object(text: str) -> Json:
 
 def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
     """Yield a loss of anything for each fault that may have come to pass unseen."""
-    ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS)) | is_of_family(faults, LYING)
+    looked = [took_nothing(json_object(effect)) for effect in texts(faults, "effect")]
+    lying = is_of_family(faults, LYING) & ~np.array(looked, dtype=np.bool_)
+    ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS)) | lying
     rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))
     columns = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
     for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *columns, strict=True):

@@ -129,6 +129,7 @@ class Disturbance:
         healing_ns: When its heal began; -1 if nobody knows.
         nodes: Its targets.
         family: Of its kind; empty in records of old.
+        strikes: How often it broke connections of clients; -1 if nobody knows.
     """
 
     kind: str
@@ -138,6 +139,7 @@ class Disturbance:
     healing_ns: int = -1
     nodes: frozenset[str] = frozenset()
     family: str = ""
+    strikes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ end that final reads had to reach: the group was asked how far it is up to there
 the delivery limit without being returned by a poll: its client acquired it, and lost it. The check
 computes an upper bound on such acquisitions and skips records that may have reached the limit. The
 bound counts, from when the record was sent: two for each member that joined (it also left), one for
-each member at each fault that ended, one for each leader epoch of the partition, one for each
-`hold_s` of the time, and one for each member at the end.
+each member at each fault that ended, one for each member at each strike of a fault that resets
+connections of clients, one for each leader epoch of the partition, one for each `hold_s` of the
+time, and one for each member at the end.
 
-A fault that acts again and again (links that stall or flap) is in that. It takes packets, or holds
-them, and ends no connection by itself. A member without an answer closes its connection after 10
+A fault that takes or holds packets again and again (links that stall or flap) is in that: it ends
+no connection by itself. A member without an answer closes its connection after 10
 seconds, and its session and lock run out after 6: `hold_s` is the least of them. A connection that
 is not set up yet has acquired nothing. What such a fault does more often is to replace the leader,
 and that begins an epoch. A record has one holder, so an epoch costs one acquisition. An old leader
@@ -43,7 +44,7 @@ from checkers.columns import (
 )
 from checkers.deliveries import TABLES, applies, delivered, is_in, labels_of
 from checkers.excuses import TAKES_RECORDS
-from checkers.facts import RunFacts
+from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.group_reasons import served_by
@@ -57,6 +58,8 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "never-delivered"
+_STRIKES_EVERY_NS = 300_000_000
+"""A fault that resets connections again and again waits so long between two strikes, at least."""
 
 
 def _check(group: Group) -> Findings:
@@ -119,11 +122,20 @@ def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints
     joined_ns = np.sort(ints(select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns"))
     came = len(joined_ns) - np.searchsorted(joined_ns, sent_ns)
     members = _members(facts)
-    healed_ns = np.sort(np.array([each.ended_ns for each in facts.disturbances], dtype=np.int64))
-    faults = len(healed_ns) - np.searchsorted(healed_ns, sent_ns)
+    faults = np.zeros(len(sent_ns), dtype=np.int64)
+    for each in facts.disturbances:
+        faults += (sent_ns <= each.ended_ns) * (1 + _strikes(each, drained_ns))
     given_up = (drained_ns - sent_ns) / (hold_s(facts.plan) * NS_PER_S)
     most = 2 * came + members * (1 + faults) + _successions(group, epochs) + given_up
     return np.asarray(np.ceil(most), dtype=np.int64)
+
+
+def _strikes(fault: Disturbance, drained_ns: int) -> int:
+    """Return how often a fault can have reset connections of clients, before the group was done."""
+    if fault.strikes >= 0:
+        return fault.strikes
+    lasted_ns = min(fault.ended_ns, drained_ns) - fault.begun_ns
+    return max(0, lasted_ns // _STRIKES_EVERY_NS + 1)
 
 
 def _successions(group: Group, epochs: Ints) -> Ints:

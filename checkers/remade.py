@@ -14,8 +14,9 @@ node whose other logs were read, and that has no log of the topic, lacks all of 
 What would not prove it: a record of a deleted incarnation, which is lost on purpose; a record that
 was not acknowledged, as the end of a log behind the high watermark; a follower outside of the ISR;
 a log that could not be read to its end; a record that every replica lost with its power or its
-disk; a run whose brokers were not stopped. Clients never read such a topic, so reads are not
-judged.
+disk; of a follower, a record that a disk took after that report, or a bit that was flipped since
+the topic was made; a run whose brokers were not stopped. Clients never read such a topic, so reads
+are not judged.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ import pyarrow as pa
 
 from checkers import lost_write, under_replicated
 from checkers.client_reasons import hold
-from checkers.columns import equal, ints, present, select
-from checkers.disk_losses import TOLD_LATE_NS, excuses_of_disk, lost_on_disks
+from checkers.columns import NONE, equal, ints, present, select
+from checkers.disk_losses import TOLD_LATE_NS, lost_on_disks
 from checkers.facts import FINAL, RemadeTopic
 from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog
@@ -160,8 +161,8 @@ def _why(group: Group, found: Anomaly) -> str:
     return " and ".join([*lack, *([] if leader in logs else [f"{leader} has no log of the topic"])])
 
 
-def _last_isr(group: Group, topic: RemadeTopic) -> list[str]:
-    """Return the last ISR; empty: the leader did not report it late enough.
+def _last_isr(group: Group, topic: RemadeTopic) -> tuple[list[str], int]:
+    """Return the last ISR, and when it was reported; empty: the leader did not do so late enough.
 
     A broker may report a changed ISR up to two seconds late. The leader's own report counts:
     another broker may be cut off from the controllers.
@@ -170,8 +171,9 @@ def _last_isr(group: Group, topic: RemadeTopic) -> list[str]:
     own = equal(rows, "source", Source.METADATA) & equal(rows, "observer", leader)
     own &= present(rows, "isr") & (ints(rows, "leader_epoch") == _epoch(group))
     last = _last(select(rows, own))
-    late = ints(last, "asked_ns") >= topic.healed_ns + TOLD_LATE_NS
-    return [f"n{broker}" for isr in select(last, late)["isr"].to_pylist() for broker in isr or ()]
+    late = select(last, ints(last, "asked_ns") >= topic.healed_ns + TOLD_LATE_NS)
+    isr = [f"n{broker}" for isr in late["isr"].to_pylist() for broker in isr or ()]
+    return isr, int(ints(late, "asked_ns").max(initial=NONE))
 
 
 def _epoch(group: Group) -> int:
@@ -186,7 +188,7 @@ def _check_copies(group: Group) -> Findings:
     if led is None:
         return Findings(rows=0)  # `_check` says why.
     acked = [each for each in _acked(group, topic) if led.has(each[1])]
-    isr = _last_isr(group, topic)
+    isr, told_ns = _last_isr(group, topic)
     if not isr:
         late = f"{led.node} did not report the ISR of {group.place} after the last acknowledgement"
         return Findings(rows=0, gaps=(late,))
@@ -200,13 +202,25 @@ def _check_copies(group: Group) -> Findings:
         len(acked) * bool(logs),
         lacks,
         lambda each: _describe_copies(group, led.node, each),
-        lambda each: _labels_of_copies(group, each, since_ns=topic.made_ns),
+        lambda each: _labels_of_copies(group, each, topic.made_ns, whole_ns=told_ns),
     )
 
 
-def _labels_of_copies(group: Group, lack: Lack, *, since_ns: int) -> Labels:
-    ends = (lack.offset, lack.offset)
-    excused = [excuses_of_disk(group, log.node, ends, since_ns=since_ns) for log in lack.logs]
+def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) -> Labels:
+    """Return what excuses copies that are missing, and the premise that does not hold.
+
+    Args:
+        group: The partition.
+        lack: The record.
+        made_ns: When the topic was made.
+        whole_ns: When the ISR was reported: its members had fetched by then what they lacked.
+    """
+    excused = [
+        under_replicated.taken(
+            group, log.node, lack.offset, since_ns=whole_ns - TOLD_LATE_NS, flips_since_ns=made_ns
+        )
+        for log in lack.logs
+    ]
     excuses = {each for some in excused for each in some} if all(excused) else set()
     return tuple(sorted(excuses)), _unsound(group, lack)
 

@@ -180,9 +180,9 @@ def _scarce(group: Group, leader: ReplicaLog, sends: Acknowledged, kept: Mask) -
         offset, acked_ns = int(sends.offsets[row]), int(sends.acked_ns[row])
         absent = held.keys() - there
         since_ns = {node: _whole_ns(group) if node in members else acked_ns for node in absent}
-        taken = {node: _taken(group, node, offset, since_ns=since_ns[node]) for node in absent}
-        enough = len(there) + sum(map(bool, taken.values())) >= needed
-        excuses = sorted(set().union(*taken.values())) if enough else []
+        went = {node: taken(group, node, offset, since_ns=since_ns[node]) for node in absent}
+        enough = len(there) + sum(map(bool, went.values())) >= needed
+        excuses = sorted(set().union(*went.values())) if enough else []
         excuses += [Excuse.UNCLEAN.value] if unclean[place] else []
         doubtful = count[row] + unread[place] >= needed
         yield Scarce(
@@ -203,16 +203,24 @@ def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
     return np.asarray((offsets >= log.read_end) & (offsets < log.end), dtype=np.bool_)
 
 
-def _taken(group: Group, node: str, offset: int, *, since_ns: int) -> set[str]:
+def taken(
+    group: Group, node: str, offset: int, *, since_ns: int, flips_since_ns: int = -1
+) -> set[str]:
     """Return the faults that took an offset from a replica that had it, by their excuses.
 
-    A flipped bit may lie in a file unseen, whatever the replica fetches meanwhile.
+    Args:
+        group: The partition.
+        node: Whose replica.
+        offset: Which.
+        since_ns: What had been taken before had come back by then.
+        flips_since_ns: The same of flipped bits: one may lie in a file unseen, whatever the replica
+            fetches meanwhile.
     """
     place = np.array([offset])
     took = taken_from(group, node, place, since_ns=since_ns)
     took |= {
         excuse: gone
-        for excuse, gone in taken_from(group, node, place, since_ns=-1).items()
+        for excuse, gone in taken_from(group, node, place, since_ns=flips_since_ns).items()
         if excuse == Excuse.FLIP
     }
     return {excuse for excuse, gone in took.items() if gone[0]}
@@ -248,7 +256,7 @@ def _short(group: Group, logs: list[ReplicaLog], due: int) -> Iterator[Short]:
     for log in logs:
         if log.read_end >= due:
             continue
-        excuses = sorted(_taken(group, log.node, log.read_end, since_ns=_whole_ns(group)))
+        excuses = sorted(taken(group, log.node, log.read_end, since_ns=_whole_ns(group)))
         doubtful = bool(_unread(group, log, np.array([log.read_end]))[0])
         broken = (Premise.READABLE_LOGS.value,) if doubtful else ()
         yield Short(node=log.node, end=log.read_end, offset=due, labels=(tuple(excuses), broken))

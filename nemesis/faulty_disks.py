@@ -60,12 +60,16 @@ class MendedDiskEffect:
         stored: By node: how many bytes of a page of our own lay on its disk.
         flushed: By node: how many files were flushed before its broker started. Who opened one
             first was told of what the kernel could not write back of it, and that was us.
+        how: What became of requests, until then.
+        met: By node: how many requests of its broker met that in all, confirmed or not.
         processes: The brokers as they run now.
     """
 
     took_s: float
     stored: dict[str, int]
     flushed: dict[str, int]
+    how: str
+    met: dict[str, int]
     processes: tuple[ProcessChange, ...]
 
     @property
@@ -75,7 +79,11 @@ class MendedDiskEffect:
             f"{size} bytes on the disk of {node}, of which {self.flushed[node]} files were flushed"
             for node, size in self.stored.items()
         )
-        return f"a page was written, flushed and read without an error ({pages}); brokers are back"
+        met = ", ".join(f"{count} of {node}" for node, count in self.met.items())
+        return (
+            f"a page was written, flushed and read without an error ({pages}); brokers are back;"
+            f" of their requests {met} had been {self.how}"
+        )
 
 
 class BrokenDisks:
@@ -107,6 +115,9 @@ class BrokenDisks:
         self._site, self._nodes = site, aim.targets
         self._how, self._request = how, request
         self._before: dict[str, DiskAnswers] = {}
+        self._met: dict[str, int] = {}
+        self._pages: dict[str, int] = {}
+        """By node: how many pages of our own met the fault."""
         self._flushed: dict[str, int] = {}
         self._started_s = stopwatch_s()
 
@@ -116,19 +127,27 @@ class BrokenDisks:
         return (*disks, *(Restart(node=node) for node in self._nodes))
 
     def inject(self) -> None:
-        """See that the disks take a page, then have them break requests."""
+        """See that the disks take a page, then have them break requests.
+
+        Raises:
+            ClusterError: One does not, and none breaks anything then.
+        """
         self._started_s = stopwatch_s()
         for node in self._nodes:
-            self._before[node] = self.disks.try_requests(node)
+            self._before[node] = page = self.disks.try_requests(node)
+            if not _is_sound(page):
+                raise ClusterError(f"the disk of {node} does not take a page already")
+        for node in self._nodes:
             self.disks.fault_disk(node, self._how, (self._request,))
 
     def confirm(self, patience: Patience) -> BrokenDiskEffect | None:
         """See that a page meets the fault, and wait a little for the brokers to end."""
         soon = Patience(limit_s=min(patience.limit_s, _ENDS_IN_S), stop=patience.stop)
         self.brokers.wait_states(GONE, soon)
-        met = {node: self._met(node) for node in self._nodes}  # Before any of ours can.
+        met = {node: self._count(node) for node in self._nodes}  # Before any of ours can.
+        self._pages = dict.fromkeys(self._nodes, 1)
         now = {node: self.disks.try_requests(node) for node in self._nodes}
-        if not all(self._shows(self._before[node], now[node]) for node in self._nodes):
+        if not all(self._shows(each) for each in now.values()):
             return None
         changes = self.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
@@ -168,25 +187,27 @@ class BrokenDisks:
             took_s=back.took_s,
             stored={node: each.stored for node, each in pages.items()},
             flushed=dict(self._flushed),
+            how=self._how,
+            met=dict(self._met),
             processes=back.processes,
         )
 
     def _mend(self, node: str) -> None:
         self._flushed[node] = self.disks.mend_disk(node)
+        # A page of ours has one request of the sort.
+        self._met[node] = max(0, self._count(node) - self._pages.get(node, 0))
         is_of_before = self._site.cluster.process(node) == self.brokers.before[node]
         if is_of_before and not broker_is_gone(self._site, node):
             self.killer.kill_node(node)
         self.brokers.start_missing([node])
 
-    def _shows(self, before: DiskAnswers, now: DiskAnswers) -> bool:
-        if not _is_sound(before):
-            return False
+    def _shows(self, now: DiskAnswers) -> bool:
         if self._how == "refused":
             return now.errors[self._request] == "EIO"
         torn = 0 < now.stored < now.written
         return torn and now.errors["write"] == ("EIO" if self._how == "torn" else "")
 
-    def _met(self, node: str) -> int:
+    def _count(self, node: str) -> int:
         return self.disks.disk_counts(node).get(f"{self._how} {self._request}", 0)
 
 

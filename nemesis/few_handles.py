@@ -95,7 +95,6 @@ class FewHandles:
             spare=self._spare,
             crowd=crowd,
             lasting=self._lasting,
-            incarnations=self._hit.incarnations,
             processes=self._hit.brokers.changes(),
         )
 

@@ -14,6 +14,7 @@ from cluster.protocol import (
     ClusterError,
     ClusterView,
     CoordinatorKind,
+    CountsStarts,
 )
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
@@ -194,7 +195,8 @@ class Life:
             fault = self._planned(stop)
             self._book.ledger.write(self.scheduled.fault_id, fault.undo())
             self._fault = fault
-            self._write(replace(self.row, spec=replace(self.row.spec, begun=True)))
+            spec = replace(self.row.spec, begun=True, incarnations=self._incarnations())
+            self._write(replace(self.row, spec=spec))
             fault.inject()
             effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S, stop=self._stops(stop)))
         except FAILURES as failed:
@@ -212,6 +214,12 @@ class Life:
             self.phase = FaultPhase.OVER
         else:
             self.phase = FaultPhase.HELD
+
+    def _incarnations(self) -> dict[str, int]:
+        cluster = self._site.cluster
+        if not isinstance(cluster, CountsStarts):
+            return {}
+        return {node: cluster.incarnation(node) for node in self.row.targets}
 
     def _stops(self, stop: Event) -> Event | None:
         """Return what ends the search for an effect: only one that takes long is not worth it."""

@@ -89,7 +89,6 @@ class LittleMemory:
             limits=self._limits,
             hits={node: self._hits(node, each) for node, each in now.items()},
             kills={node: each.kills - self._before[node].kills for node, each in now.items()},
-            incarnations=self._hit.incarnations,
             processes=self._hit.brokers.changes(),
         )
 

@@ -119,9 +119,12 @@ class LostFlush:
             self._cuts += cut_to(disk, self._logs, self._faulty.flushed(node))
 
     def confirm(self, patience: Patience) -> LostFlushEffect | None:
-        """See that the processes are gone, that flushes were lost, and that logs are shorter."""
-        if not self._brokers.wait_states(GONE, patience) or not all(self._flushes.values()):
-            return None
+        """See that logs are shorter; how many flushes were lost is in the effect.
+
+        None means that no log is, wherever that was: by that it is judged. A broker that was killed
+        at last may have asked for no flush.
+        """
+        del patience  # Nothing is waited for: the brokers ended before anything was cut.
         if not any(each.bytes_cut for each in self._cuts):
             return None
         return LostFlushEffect(

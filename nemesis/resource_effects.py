@@ -18,7 +18,6 @@ class HandlesEffect:
         spare: How many more each was left.
         crowd: By node: how many connections of our own took them.
         lasting: Whether these stay until the heal; otherwise they were closed again.
-        incarnations: By node: which of its broker's lives it was.
         processes: The brokers, just after none was left.
     """
 
@@ -28,7 +27,6 @@ class HandlesEffect:
     spare: int
     crowd: dict[str, int]
     lasting: bool
-    incarnations: dict[str, int]
     processes: tuple[ProcessChange, ...]
 
     @property
@@ -83,7 +81,6 @@ class MemoryEffect:
         limits: By node: bytes that it gets.
         hits: By node: how often it wanted more.
         kills: By node: how often the kernel killed it for that, up to now.
-        incarnations: By node: which of its broker's lives it was.
         processes: The brokers.
     """
 
@@ -93,7 +90,6 @@ class MemoryEffect:
     limits: dict[str, int]
     hits: dict[str, int]
     kills: dict[str, int]
-    incarnations: dict[str, int]
     processes: tuple[ProcessChange, ...]
 
     @property

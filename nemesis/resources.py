@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cluster.protocol import CanLimitResources, ClusterError, CountsStarts, TellsLastWords
+from cluster.protocol import CanLimitResources, ClusterError, TellsLastWords
 from nemesis.brokers import GONE, HitBrokers, on_each
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.resource_effects import FreedEffect
@@ -23,7 +23,6 @@ class StarvedBrokers:
     Attributes:
         brokers: As they were before the fault.
         hosts: Limit them.
-        incarnations: By node: which of its broker's lives the fault hits, where that is known.
 
     Raises:
         ClusterError: They do not; or no broker runs on a target.
@@ -35,10 +34,6 @@ class StarvedBrokers:
         self.hosts: CanLimitResources = site.hosts
         self.brokers = HitBrokers(site, aim.targets)
         self._site, self._targets = site, aim.targets
-        starts = site.cluster if isinstance(site.cluster, CountsStarts) else None
-        self.incarnations = {
-            node: starts.incarnation(node) for node in aim.targets if starts is not None
-        }
         self._said: dict[str, tuple[str, ...]] = {}
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:

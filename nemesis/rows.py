@@ -61,6 +61,8 @@ class Spec:
         begun: Whether anything may have been done to the targets: from just before the injection
             on, however that went. A fault that takes records and was never confirmed may still have
             taken them.
+        incarnations: By target: which of its broker's lives ran just before the injection, where
+            the cluster counts them. What the fault does to a broker it does to that life.
         place: The topic and partition that the fault is about, be it named or drawn.
         without_effect: Why nothing was confirmed, in a sentence.
         not_healed: Why the heal is not confirmed, in a sentence.
@@ -75,6 +77,7 @@ class Spec:
     links: tuple[Link, ...] = ()
     roles: Roles = field(default_factory=Roles)
     begun: bool = False
+    incarnations: dict[str, int] = field(default_factory=dict)
     place: tuple[str, int] | None = None
     without_effect: str | None = None
     not_healed: str | None = None

@@ -27,6 +27,7 @@ _MODULES = (
     "remade",
     "replicas",
     "resources",
+    "starts",
     "transactions",
 )
 

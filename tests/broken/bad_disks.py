@@ -4,8 +4,8 @@ import json
 
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
-from results.record.terms import Validity
-from tests.broken.brokers import NODES, cut, lose, never_write, unread
+from results.record.terms import UNMEASURED, Validity
+from tests.broken.brokers import NODES, cut, end_broker, lose, never_write, unread
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.innocent_disks import power_is_lost_on_every_replica_before_it_is_flushed
 from tests.broken.record import Record, Row
@@ -19,7 +19,8 @@ def _called(record: Record, kind: str, family: str) -> Row:
     (fault,) = record.rows("faults", kind=kind)
     record.plan.pop("faults", None)
     record.plan["nemesis"] = [family, "partition"]
-    spec = {**json.loads(fault["spec"]), "kind": "any-disk", "family": family}
+    lives = {"incarnations": dict.fromkeys(fault["targets"], 1)}
+    spec = {**json.loads(fault["spec"]), "kind": "any-disk", "family": family, **lives}
     fault.update(kind="any-disk", spec=json.dumps(spec))
     return fault
 
@@ -49,6 +50,25 @@ def a_broker_halts_on_a_disk_that_fails(record: Record, _spot: Spot) -> None:
 
 
 @innocent(base="log", moments=("calm",))
+def a_broker_halts_on_a_disk_that_no_page_of_ours_shows_to_fail(
+    record: Record, _spot: Spot
+) -> None:
+    """The file system below it counted what it refused of the broker, by the heal's row."""
+    fault = _breaks(record)
+    main_ns = record.stone("main")
+    times = {
+        "requested_ns": main_ns + 1, "confirmed_ns": main_ns + NS_PER_S,
+        "healed_ns": main_ns + 3 * NS_PER_S,
+    }  # fmt: skip
+    record.add("faults", fault, fault_id=3, targets=["n1"], **times)
+    met = {"how": "refused", "met": dict.fromkeys(fault["targets"], 2)}
+    fault.update(
+        confirmed_ns=None, effect=json.dumps({"without_effect": UNMEASURED}),
+        heal_effect=json.dumps({**json.loads(fault["heal_effect"]), **met}),
+    )  # fmt: skip
+
+
+@innocent(base="log", moments=("calm",))
 def a_page_of_a_mapped_file_cannot_be_read(record: Record, _spot: Spot) -> None:
     """The kernel sends SIGBUS to who reads it, and a JVM may end by that."""
     _breaks(record)
@@ -60,7 +80,7 @@ def a_page_of_a_mapped_file_cannot_be_read(record: Record, _spot: Spot) -> None:
 @innocent(base="log", moments=("calm",))
 @innocent(base="txn", moments=("calm",))
 def a_disk_is_late(record: Record, _spot: Spot) -> None:
-    """What is late comes; brokers go on, and one that is to start again may give up."""
+    """What is late comes, and brokers go on."""
     fault = _called(record, "kill", "slow-disks")
     fault["effect"] = json.dumps({**json.loads(fault["effect"]), "kind": "late-disk"})
 
@@ -91,6 +111,14 @@ def a_broker_halts_before_its_disk_fails(record: Record, _spot: Spot) -> None:
     _ends(record, fault["targets"][0], fault["requested_ns"] - NS_PER_S)
 
 
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="IllegalState")
+def a_broker_crashes_as_it_recovers_on_a_mended_disk(record: Record, _spot: Spot) -> None:
+    """Half a batch at a log's end is what its recovery is to cut off."""
+    fault = _breaks(record)
+    said = "ERROR Exiting Kafka due to fatal exception: java.lang.IllegalStateException"
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=said)
+
+
 @broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")
 def a_broker_halts_on_a_short_write(record: Record, _spot: Spot) -> None:
     """write(2) says how much it stored; who asked goes on behind that."""
@@ -102,8 +130,40 @@ def a_broker_halts_on_a_short_write(record: Record, _spot: Spot) -> None:
 def a_broker_halts_though_its_disk_broke_nothing_of_its_own(record: Record, _spot: Spot) -> None:
     fault = _breaks(record)
     node = fault["targets"][0]
-    unmet = {"met": {node: 0}, "ended": [node], "how": "refused"}
-    fault["effect"] = json.dumps({**json.loads(fault["effect"]), **unmet})
+    unmet = {"met": {node: 0}, "how": "refused"}
+    fault["effect"] = json.dumps({**json.loads(fault["effect"]), "ended": [], **unmet})
+    fault["heal_effect"] = json.dumps({**json.loads(fault["heal_effect"]), **unmet})
+
+
+def _loses_flushes(record: Record) -> Row:
+    """Have the disk of who was killed lose flushes instead, by a fault that stopped it."""
+    fault = _called(record, "kill", "lost-flushes")
+    fault["effect"] = json.dumps(
+        {**json.loads(fault["effect"]), "kind": "any-loss", "replicas": []}
+    )
+    return fault
+
+
+@broken("broker-ended", row="bad disks", base="log", moments=_KILLED, says="exit code 1")
+def a_broker_halts_after_its_disk_lost_no_flush(record: Record, _spot: Spot) -> None:
+    fault = _loses_flushes(record)
+    fault.update(confirmed_ns=None, effect=json.dumps({"without_effect": UNMEASURED}))
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=_HALTED)
+
+
+@broken(
+    "broker-hit-from-outside",
+    row="bad disks",
+    base="log",
+    moments=_KILLED,
+    valid=Validity.UNKNOWN,
+    says="after Logquake's file system below its data had failed",
+)
+def a_file_system_ends_after_its_disk_lost_flushes(record: Record, _spot: Spot) -> None:
+    fault = _loses_flushes(record)
+    end_broker(record, fault["targets"][0], fault["healed_ns"] + NS_PER_S, code="1", said=_HALTED)
+    (end,) = (each for each in record.milestones if each["name"] == ENDED)
+    end["detail"]["disk"] = "gone"
 
 
 @broken(

@@ -17,6 +17,7 @@ _TO_COME = "the anomaly is that a broker puts an epoch on a record that nobody h
 _UNSEEN = "the gap is that no broker was asked about the topic, and so nobody names its leaders"
 _ITS_WORD = "the check goes by what the last leader says of its ISR; all else stays as it was"
 _GOES_ON = "only the end of the process counts; the record goes on as if another one had begun"
+_BY_NAME = "rules know what took records by the kind `power-loss`, and it is called otherwise here"
 _OBSERVED = frozenset({
     "leadership", "replica_records", "replica_states", "truncations", "quorum_states",
     causality.MILESTONES,
@@ -62,6 +63,22 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("the_leader_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
     ("the_leader_stops_without_what_it_had_announced", "logs_that_shrink"): _LOST,
     ("who_lost_power_and_was_in_sync_again_lacks_the_end", "logs_that_shrink"): _LOST,
+    ("a_broker_gives_up_its_start_as_its_links_stall", "answers_of_the_dead"): _GOES_ON,
+    ("a_broker_gives_up_its_start_on_a_late_disk", "answers_of_the_dead"): _GOES_ON,
+    ("a_broker_gives_up_its_start_without_zookeeper", "answers_of_the_dead"): _GOES_ON,
+    ("a_broker_gives_up_though_no_disk_was_seen_to_be_late", "answers_of_the_dead"): _GOES_ON,
+    (
+        "a_broker_gives_up_though_only_one_that_never_votes_wants_for_handles",
+        "answers_of_the_dead",
+    ): _GOES_ON,
+    ("a_broker_halts_while_the_disk_of_another_fails", "answers_of_the_dead"): _GOES_ON,
+    ("a_broker_halts_while_the_disk_of_another_fails", "roles_of_the_dead"): _GOES_ON,
+    ("a_file_system_below_the_data_ends", "answers_of_the_dead"): _GOES_ON,
+    ("a_file_system_below_the_data_ends", "roles_of_the_dead"): _GOES_ON,
+    ("a_replica_lacks_its_end_after_its_disk_failed", "logs_that_shrink"): _LOST,
+    ("a_start_fails_for_another_reason_while_zookeeper_is_away", "answers_of_the_dead"): _GOES_ON,
+    ("every_replica_loses_what_its_disk_said_was_flushed", "ends_before_sends"): _BY_NAME,
+    ("every_replica_loses_what_its_disk_said_was_flushed", "logs_that_shrink"): _BY_NAME,
 }
 """Why: by the name of what makes a change, and of the rule that it breaks."""
 

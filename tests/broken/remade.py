@@ -108,6 +108,28 @@ def a_broker_is_back_in_the_isr_without_a_record(record: Record, spot: Spot) -> 
     record.drop("replica_records", lambda row: row["value"] == gone, topic=_TOPIC, node=follower)
 
 
+@broken("under-replicated", row="remade", base="log", moments=("kill",), says="in sync")
+def who_lost_power_is_back_in_the_isr_without_a_record(record: Record, spot: Spot) -> None:
+    """The topic was made before its power went; to be in the ISR it must have fetched all."""
+    acked = _make_again(record, spot)
+    follower, gone = _follower(record), acked[-1]
+    here = {"topic": _TOPIC, "partition": 0, "node": follower}
+    cut = {**here, "log_end_after": gone["offset"], "log_end_before": gone["offset"] + 1}
+    (fault,) = record.rows("faults", kind="kill")
+    record.plan.pop("faults", None)
+    record.plan["nemesis"] = [*record.plan["nemesis"], "power-loss"]
+    lost = record.add("faults", fault, fault_id=3, kind="power-loss", targets=[follower])
+    named = dict.fromkeys(("kind", "family"), "power-loss")
+    lost.update(
+        spec=json.dumps({**json.loads(fault["spec"]), **named}),
+        effect=json.dumps({"kind": "power-loss", "replicas": [cut]}),
+        heal_effect=json.dumps({"kind": "back", "took_s": 1.0}),
+    )  # fmt: skip
+    record.drop(
+        "replica_records", lambda row: row["value"] == gone["value"], topic=_TOPIC, node=follower
+    )
+
+
 @broken(
     "", row="remade", base="log", moments=("kill", "isolate"), valid=Validity.UNKNOWN,
     says=f"nothing was recorded of {_TOPIC}-0",

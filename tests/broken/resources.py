@@ -4,23 +4,24 @@ import json
 
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
-from results.record.terms import Validity
+from results.record.terms import UNMEASURED, Validity
 from tests.broken.brokers import end_broker
 from tests.broken.corpus import CALM, Spot, broken, innocent
 from tests.broken.record import Record, Row
 
 _EMFILE = "ERROR Error while writing to checkpoint file x.tmp (Too many open files)"
 _CRASH = "ERROR Halting: java.lang.NullPointerException"
+_GAVE_UP = "ERROR Shutting down because we were unable to register with the controller quorum."
 _OUTSIDE = "broker-hit-from-outside"
 
 
 def _wanting(record: Record, of: str, *, instead_of: str = "kill", **healed: object) -> Row:
     """Have a fault be one that leaves its broker too little of something; return its row."""
     (fault,) = record.rows("faults", kind=instead_of)
-    lives = dict.fromkeys(fault["targets"], 1)
+    lives = {"incarnations": dict.fromkeys(fault["targets"], 1)}
     processes = json.loads(fault["effect"]).get("processes", [])
-    effect = {"kind": of, "incarnations": lives, "processes": processes}
-    family = {"kind": "any-of-these", "family": "resources", "links": []}
+    effect = {"kind": of, "processes": processes}
+    family = {"kind": "any-of-these", "family": "resources", "links": [], **lives}
     heal = {**json.loads(fault["heal_effect"]), "kind": "freed", "kills": {}, "said": {}, **healed}
     record.plan.pop("faults", None)
     record.plan["nemesis"] = ["resources", "partition" if instead_of == "kill" else "kill"]
@@ -71,6 +72,24 @@ def a_broker_without_handles_lives_until_the_crowd_goes(record: Record, _spot: S
     record.plan["nemesis"] = ["resources", "kill", "partition"]
 
 
+def _not_confirmed(fault: Row) -> None:
+    effect = json.dumps({"without_effect": UNMEASURED})
+    fault.update(kind="any-handles", confirmed_ns=None, effect=effect)
+
+
+@innocent(base="log", moments=("calm",))
+def a_broker_halts_for_want_of_handles_between_two_looks(record: Record, _spot: Spot) -> None:
+    """Nobody saw that none was left; its last words say so."""
+    fault = _ended_for_want(record, "handles", code="1", said=_EMFILE)
+    main_ns = record.stone("main")
+    seen = {
+        "fault_id": 3, "requested_ns": main_ns + 1, "confirmed_ns": main_ns + NS_PER_S,
+        "healed_ns": main_ns + 3 * NS_PER_S, "effect": json.dumps({"kind": "processor"}),
+    }  # fmt: skip
+    record.add("faults", fault, **seen)
+    _not_confirmed(fault)
+
+
 @innocent(base="log", moments=("isolate",))
 @innocent(base="txn", moments=("isolate",))
 def a_broker_with_little_of_a_core_loses_its_session(record: Record, _spot: Spot) -> None:
@@ -93,7 +112,7 @@ def a_broker_gives_up_its_start_while_another_gets_little_of_a_core(
     )  # fmt: skip
     late_ns = int(fault["requested_ns"]) + 30 * NS_PER_S
     fault["healed_ns"] = late_ns + 1
-    _ended(record, victim, late_ns, code="1", said="ERROR no controller", life=2)
+    _ended(record, victim, late_ns, code="1", said=_GAVE_UP, life=2)
 
 
 @innocent(base="log", moments=("calm",))
@@ -106,6 +125,13 @@ def the_kernel_kills_a_broker_that_gets_too_little_memory(record: Record, _spot:
 @broken("broker-ended", row="resources", base="log", moments=("kill",), says="exit code 1")
 def a_broker_without_handles_halts_for_another_reason(record: Record, _spot: Spot) -> None:
     _ended_for_want(record, "handles", code="1", said="ERROR Halting: truncation is not allowed")
+
+
+@broken("broker-ended", row="resources", base="log", moments=("kill",), says="NullPointer")
+def a_broker_that_cannot_accept_halts_for_another_reason(record: Record, _spot: Spot) -> None:
+    """Who accepts connections lacks handles as well, says so, and goes on."""
+    accepting = "ERROR Error while accepting connection (java.io.IOException: Too many open files)"
+    _ended_for_want(record, "handles", code="1", said=f"{accepting}\n{_CRASH}")
 
 
 @broken("broker-ended", row="resources", base="log", moments=("kill",), says="NullPointer")
@@ -126,8 +152,7 @@ def another_broker_ends_while_one_has_no_handles(record: Record, _spot: Spot) ->
 
 @broken("broker-ended", row="resources", base="log", moments=(CALM,), says="exit code 1")
 def a_broker_ends_though_it_was_not_seen_to_lack_handles(record: Record, _spot: Spot) -> None:
-    fault = _ended_for_want(record, "handles", code="1", said=_EMFILE)
-    fault["confirmed_ns"] = None
+    _not_confirmed(_ended_for_want(record, "handles", code="1", said=_CRASH))
 
 
 @broken("broker-ended", row="resources", base="log", moments=("kill",), says="Java heap space")

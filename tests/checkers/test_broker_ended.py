@@ -23,8 +23,8 @@ GIVING_UP = (
     "ERROR [BrokerServer id=2] Timed out while waiting for the broker to be unfenced",
     "ERROR Received a fatal error while waiting for the controller to acknowledge that",
     "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection",
-    "ERROR Fatal error during KafkaServer startup. Prepare to shutdown",
 )
+FAILED_START = "ERROR Fatal error during KafkaServer startup. Prepare to shutdown"
 
 
 def ended(
@@ -120,6 +120,14 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
         assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused
 
 
+def broken_disk(family: str, **other: object) -> Row:
+    """Return a fault of a disk of n2, from 10 to 60 s."""
+    return {
+        "kind": "any", "spec": f'{{"family": "{family}"}}', "targets": ["n2"],
+        "requested_ns": 10 * S, "confirmed_ns": 11 * S, "healed_ns": 60 * S, **other,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("family", "explains", "explains_later"),
     [
@@ -132,42 +140,92 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
 def test_disks_that_break_requests_explain_an_exit_of_their_own_node(
     family: str, *, explains: bool, explains_later: bool
 ) -> None:
-    about = facts(milestones=(WATCHED, ended("1")))
-    for node, healed_s, excused in (
-        ("n2", 60, explains),
-        ("n2", 30, explains),
-        ("n2", 29, explains_later),
-        ("n1", 60, False),
-    ):
-        row: Row = {
-            "kind": "any",
-            "spec": f'{{"family": "{family}"}}',
-            "targets": [node],
-            "requested_ns": 10 * S,
-            "confirmed_ns": 11 * S,
-            "healed_ns": healed_s * S,
-        }
-        assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused, node
+    def excused(**other: object) -> bool:
+        return left_of(BY_ITSELF, broken_disk(family, **other), ended("1")) == 0
+
+    assert excused() is explains
+    assert excused(healed_ns=None) is explains
+    assert excused(healed_ns=55 * S) is explains
+    assert excused(healed_ns=54 * S) is explains_later, "the next one was started"
+    assert excused(healed_ns=57 * S, heal_effect='{"took_s": 3.0}') is explains_later
+    assert excused(healed_ns=57 * S, heal_effect='{"took_s": 2.0}') is explains
+    assert not excused(targets=["n1"])
+
+
+def test_a_disk_that_broke_requests_explains_no_end_of_a_life_that_began_on_it_mended() -> None:
+    told = '{"family": "disk-errors", "incarnations": {"n2": %s}}'
+    before = ("2", 60, False)
+    for hit, healed_s, explains in (("1", 60, True), ("1", 40, True), ("0", 60, False), before):
+        fault = broken_disk("", spec=told % hit, healed_ns=healed_s * S)
+        assert (left_of(BY_ITSELF, fault, ended("1")) == 0) is explains
+        never_back = {**fault, "healed_ns": None}
+        assert (left_of(BY_ITSELF, never_back, ended("1")) == 0) is explains
+    for unknown in ('"1"', "null"):
+        fault = broken_disk("", spec=told % unknown, healed_ns=54 * S)
+        assert left_of(BY_ITSELF, fault, ended("1")) == 1
+    nameless = ended("1")
+    nameless.detail["incarnation"] = ""
+    assert left_of(BY_ITSELF, broken_disk("", spec=told % "1"), nameless) == 0
 
 
 @pytest.mark.parametrize(
-    ("effect", "explains"),
+    ("hit", "explains"), [(3, False), (2, False), (1, True), (0, True), (-1, False)]
+)
+def test_lost_flushes_explain_an_end_of_that_life_and_the_next_one(
+    hit: int, *, explains: bool
+) -> None:
+    spec = f'{{"family": "lost-flushes", "begun": true, "incarnations": {{"n2": {hit}}}}}'
+    fault = broken_disk("", spec=spec, healed_ns=20 * S)
+    assert (left_of(BY_ITSELF, fault, ended("1")) == 0) is explains
+    half_way = {**fault, "confirmed_ns": None, "effect": '{"without_effect": "no answer"}'}
+    assert (left_of(BY_ITSELF, half_way, ended("1")) == 0) is explains
+    none = {**half_way, "effect": '{"without_effect": "no effect could be measured in time"}'}
+    assert left_of(BY_ITSELF, none, ended("1")), "no log was cut"
+
+
+@pytest.mark.parametrize("kind", ["wipe", "lost-flushes", "disk-errors", "power-loss"])
+def test_no_fault_explains_an_end_above_a_file_system_of_ours_that_failed(kind: str) -> None:
+    end = ended("1")
+    end.detail["disk"] = "gone"
+    fault = broken_disk(kind, kind=kind)
+    assert left_of(BY_ITSELF, fault, ended("1")) == 0
+    assert left_of(BY_ITSELF, fault, end) == 0
+    assert left_of(OUTSIDE, fault, end) == 1
+
+
+SEEN_GONE = '{"how": "refused", "met": {"n2": 0}, "ended": ["n2"]}'
+UNSEEN = '{"without_effect": "no effect could be measured in time"}'
+
+
+@pytest.mark.parametrize(
+    ("effect", "heal", "explains"),
     [
-        ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', True),
-        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', True),  # It met one later.
-        ('{"how": "refused", "met": {"n2": 0}, "ended": ["n2"]}', False),
-        ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', False),  # write(2) allows it.
-        ('{"without_effect": "no effect could be measured in time"}', False),
-        ('{"without_effect": "the disk of n2: no answer"}', True),  # Nobody looked.
-        ("", True),
+        ('{"how": "refused", "met": {"n2": 3}, "ended": ["n2"]}', "", True),
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', "", True),  # It may meet one later,
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 2}}', True),
+        ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 0}}', False),
+        (SEEN_GONE, "", False),
+        (SEEN_GONE, '{"met": {"n2": 1}}', False),  # Of whoever looked.
+        ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', "", False),  # write(2) allows it.
+        (UNSEEN, "", False),
+        (UNSEEN, '{"how": "refused", "met": {"n2": 1, "n1": 0}}', True),
+        (UNSEEN, '{"how": "refused", "met": {"n2": 0, "n1": 1}}', False),
+        (UNSEEN, '{"how": "short", "met": {"n2": 1}}', False),
+        ('{"without_effect": "the disk of n2: no answer"}', "", True),  # Nobody looked.
+        ('{"without_effect": "the disk of n2: no answer"}', '{"met": {"n2": 0}}', False),
+        ('{"how": ["refused"]}', '{"how": {}}', True),
+        ('{"met": 7, "ended": ["n2"]}', '{"met": {}}', True),
+        ('{"met": {"n2": 3}, "ended": 7}', '{"met": {"n2": "many"}}', True),
+        ("", "", True),
     ],
 )
 def test_a_disk_that_broke_nothing_of_the_brokers_or_only_cut_it_short_explains_no_exit(
-    effect: str, *, explains: bool
+    effect: str, heal: str, *, explains: bool
 ) -> None:
     about = facts(milestones=(WATCHED, ended("1")))
     row: Row = {"kind": "any", "spec": '{"family": "disk-errors", "begun": true}',
-                "targets": ["n2"], "requested_ns": 10 * S, "effect": effect}  # fmt: skip
+                "targets": ["n2"], "requested_ns": 10 * S, "effect": effect,
+                "heal_effect": heal, "healed_ns": 60 * S if heal else None}  # fmt: skip
     assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is explains
 
 
@@ -181,6 +239,8 @@ def test_who_starts_on_a_late_disk_may_give_up(node: str, since_s: int, *, expla
     kill: Row = {"kind": "kill", "targets": ["n2"], "requested_ns": 40 * S,
                  "confirmed_ns": 40 * S}  # fmt: skip
     assert (sentences(BY_ITSELF, group(about, faults=[late, kill])) == []) is explains
+    unfelt: Row = {**late, "confirmed_ns": None}
+    assert sentences(BY_ITSELF, group(about, faults=[unfelt, kill]))
     assert sentences(BY_ITSELF, group(about, faults=[late]))
 
 
@@ -202,19 +262,21 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
     assert said_of(BY_ITSELF, WATCHED, ended("1"), fault="kill")
 
 
-def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
-    def told(
-        code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
-    ) -> list[str]:
-        rows: list[Row] = [
-            {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
-            {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
-        ]
-        rows = [{**rows[0], **own}, {**rows[1], **other}]
-        stones = (WATCHED, ended(code, said=said))
-        about = facts(milestones=stones, plan={"system": system})
-        return sentences(BY_ITSELF, group(about, faults=rows))
+def told(
+    code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
+) -> list[str]:
+    """Return what is said of an end of n2, at 60 s, while it was to start again, from 20 s on."""
+    rows: list[Row] = [
+        {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
+        {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
+    ]
+    rows = [{**rows[0], **own}, {**rows[1], **other}]
+    stones = (WATCHED, ended(code, said=said))
+    about = facts(milestones=stones, plan={"system": system})
+    return sentences(BY_ITSELF, group(about, faults=rows))
 
+
+def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={}, own={}) == []
     for words in GIVING_UP:
         assert told("1", other={}, own={}, said=f"ERROR before\n{words}\nINFO last") == []
@@ -222,6 +284,7 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
     assert told("-6", other={}, own={}), "a crash is no way to give up"
     assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
+    assert told("1", other={"requested_ns": 12 * S}, own={}) == []
     assert told("1", other={"healed_ns": 59 * S}, own={}), "it could join again"
     assert told("1", other={}, own={"healed_ns": 59 * S}), "it had started"
     assert told("1", other={}, own={"targets": ["n1"]}), "it was not to start"
@@ -235,6 +298,18 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+
+
+def test_words_of_any_failed_start_are_those_of_giving_up_if_no_other_names_a_reason() -> None:
+    exiting = "ERROR Exiting Kafka due to fatal exception during startup."
+    reason = "java.lang.IllegalStateException: no such epoch"
+    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{exiting}\nINFO last") == []
+    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{reason}\n{exiting}"), "a reason"
+    assert told("1", other={}, own={}, said=f"ERROR before\n{FAILED_START}"), "a reason"
+    assert told("1", other={}, own={}, said="INFO last"), "no word of it"
+
+
+def test_who_starts_while_its_links_to_controllers_stall_may_give_up() -> None:
     spec = '{"family": "stall", "links": [["n1", "n3"], ["n3", "n2"]]}'
     stall = {"kind": "by its family", "spec": spec, "confirmed_ns": 31 * S}
     assert told("1", other=stall, own={}) == [], "each answer takes a stall"
@@ -244,16 +319,34 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**stall, "confirmed_ns": 61 * S}, own={}), "it was seen too late"
     elsewhere = spec.replace("n2", "n1")
     assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
-    assert told("1", other={**stall, "spec": '{"family": "stall"}'}, own={})
+    for links in ("[]", "7", '[7, "n2"]'):
+        damaged = f'{{"family": "stall", "links": {links}}}'
+        assert told("1", other={**stall, "spec": damaged}, own={}), links
     for apart, keeper in (("kafka:4.3.1:controllers", "n101"), ("kafka:3.9.1:zookeeper", "zk")):
         assert told("1", other=stall, own={}, system=apart), "links to brokers only"
         to_keeper = {**stall, "spec": spec.replace("n3", keeper)}
         assert told("1", other=to_keeper, own={}, system=apart) == []
     assert told("1", other={**stall, "spec": spec.replace("stall", "stall-clients")}, own={})
+
+
+def test_who_starts_while_a_controller_wants_for_something_may_give_up() -> None:
+    apart, life = "kafka:4.3.1:controllers", '"incarnations": {"n2": %s}'
     for short_of in ("handles", "processor", "memory"):
-        wanting = {"kind": "by what it did", "effect": f'{{"kind": "{short_of}"}}'}
+        effect = f'{{"kind": "{short_of}"}}'
+        wanting = {"kind": "by what it did", "effect": effect, "confirmed_ns": 31 * S}
         assert told("1", other=wanting, own={}) == []
-        assert told("1", other=wanting, own=wanting), "they end nobody that starts again"
+        assert told("1", other={**wanting, "confirmed_ns": None}, own={}), "it was not felt"
+        assert told("1", other=wanting, own={}, system=apart), "it is no controller"
+        for node in ("n101", "n2"):
+            hit = {**wanting, "targets": [node]}
+            assert told("1", other=hit, own={}, system=apart) == []
+        assert told("1", other=wanting, own=wanting), "nobody knows which life it hit"
+        for hit_life, ends in (("0", short_of != "processor"), ("1", False), ("2", False)):
+            own = {**wanting, "spec": f'{{"begun": true, {life % hit_life}}}'}
+            left = told("1", other=wanting, own=own, said=GIVING_UP[0])
+            assert (left == []) is ends, "the heal started it"
+            own["healed_ns"] = 59 * S
+            assert told("1", other=wanting, own=own, said=GIVING_UP[0]), "it had started"
 
 
 EMFILE = "java.nio.file.FileSystemException: data/x.tmp: Too many open files"
@@ -288,7 +381,11 @@ def test_who_had_no_file_handle_left_may_halt() -> None:
     assert left_of(BY_ITSELF, lasting, ended("1", said=HALTED)), "they are known"
     assert left_of(BY_ITSELF, starved("handles"), untold), "and would be by now"
     assert left_of(BY_ITSELF, starved("handles", healed_ns=30 * S - 1), halted), "long over"
-    assert left_of(BY_ITSELF, starved("handles", confirmed_ns=None), halted), "it was not felt"
+    unseen = starved("handles", confirmed_ns=None)
+    assert left_of(BY_ITSELF, unseen, halted) == 0, "it says itself what it lacked"
+    for other in (ended("1", said=CRASHED), untold, ended("1", said=EMFILE, life=2)):
+        assert left_of(BY_ITSELF, unseen, other), other
+    assert left_of(BY_ITSELF, {**lasting, "confirmed_ns": None}, untold), "nobody says so"
     assert left_of(BY_ITSELF, starved("handles", requested_ns=61 * S), halted), "it came later"
     assert left_of(BY_ITSELF, starved("handles", targets=["n1"]), halted), "of another node"
     assert left_of(BY_ITSELF, starved("processor"), halted), "that takes no handle"
@@ -298,6 +395,20 @@ def test_who_had_no_file_handle_left_may_halt() -> None:
     assert left_of(OUTSIDE, starved("handles"), ended("-9", said=EMFILE)), "nor a kill"
     assert left_of(OUTSIDE, starved("handles"), ended("", said=EMFILE)) == 0
     assert left_of(OUTSIDE, starved("handles"), ended("stopped", said=EMFILE))
+
+
+def test_want_of_handles_excuses_no_halt_whose_last_complaint_is_another() -> None:
+    accepting = f"ERROR Error while accepting connection (java.io.IOException: {EMFILE})"
+    for said, excused in (
+        (f"{accepting}\n{CRASHED}", False),
+        (f"{CRASHED}\n{accepting}", True),
+        (f"{accepting}\n{CRASHED}\nat java.base/sun.nio.ch.Net.accept(Too many open files)", False),
+        (f"{accepting}\n{HALTED}\n[at] INFO stopped", True),
+        (f"{accepting}\n{HALTED}\nERROR Error while processing data for partition log-0-1", True),
+        (f"{HALTED}\nERROR Error while processing data for partition log-0-1", False),
+        (f"{HALTED}\n{accepting}\nat java.base/java.lang.Exception.run", True),
+    ):
+        assert (left_of(BY_ITSELF, starved("handles"), ended("1", said=said)) == 0) is excused, said
 
 
 def test_what_it_said_last_may_be_noted_by_the_heal_that_started_it_again() -> None:

@@ -83,6 +83,37 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
 
 
 @pytest.mark.parametrize(
+    ("heal", "strikes"),
+    [
+        ('{"took_s": 1.0, "strikes": [{"at_s": 0.0}, {"at_s": 2.0}]}', 2),
+        ('{"took_s": 1.0, "opened": []}', 0),
+        ('{"not_healed": "so far"}', -1),
+        ("", -1),
+        ('{"took_s": 1.0, "strikes": 7}', -1),
+    ],
+)
+def test_how_often_connections_of_clients_were_broken_is_told_by_the_heal(
+    heal: str, strikes: int
+) -> None:
+    for family, told in (("client-connections", strikes), ("connections", 0)):
+        row: Row = {
+            "fault_id": 1, "kind": "any", "targets": ["n1"], "requested_ns": 5,
+            "spec": f'{{"family": "{family}", "begun": true}}', "heal_effect": heal,
+        }  # fmt: skip
+        (fault,) = disturbances(pa.Table.from_pylist([row], schema=TABLES["faults"]))
+        assert fault.strikes == told
+
+
+@pytest.mark.parametrize("damaged", ['["kill"]', '{"kill": 1}', "7", "null"])
+def test_a_row_whose_words_are_none_did_what_its_name_says(damaged: str) -> None:
+    row: Row = {
+        "fault_id": 1, "kind": "any", "targets": ["n1"], "requested_ns": 5,
+        "effect": f'{{"kind": {damaged}}}', "spec": f'{{"family": {damaged}, "begun": true}}',
+    }  # fmt: skip
+    assert deeds(pa.Table.from_pylist([row], schema=TABLES["faults"])) == ["any"]
+
+
+@pytest.mark.parametrize(
     ("on", "expected"),
     [
         (fault(UNTIL, NEVER_NS), True),

@@ -21,7 +21,7 @@ from checkers.protocol import Checker
 from checkers.run import judge_runs
 from checkers.stored import load_facts
 from results.record.tables import TABLES
-from results.record.terms import Judge, Validity
+from results.record.terms import UNMEASURED, Judge, Validity
 from results.record.values import pack_value
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
@@ -440,6 +440,14 @@ def test_a_fault_that_was_begun_and_never_confirmed_may_have_taken_anything() ->
     (healed,) = told(begun(healed_ns=9 * S))
     assert (healed.until_ns, healed.healed_ns) == (9 * S, 9 * S)
     assert told(begun(kind="kill")) == ()
+
+
+def test_a_disk_that_was_seen_to_have_lost_no_flush_took_nothing() -> None:
+    family = json.dumps({"family": "lost-flushes", "begun": True})
+    none = json.dumps({"without_effect": UNMEASURED})
+    assert len(told(begun(kind="any", spec=family))) == 1, "it failed half-way"
+    assert told(begun(kind="any", spec=family, effect=none)) == ()
+    assert len(told(begun(kind="power-loss", effect=none))) == 1, "its logs may have been cut"
 
 
 def test_a_fault_that_was_refused_before_it_began_took_nothing() -> None:

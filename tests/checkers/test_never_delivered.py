@@ -112,6 +112,20 @@ def test_what_may_have_been_given_up_is_not_judged(
     assert judgement.gaps == (() if judged else (f"{doubt} limit, the first at offset 1",))
 
 
+@pytest.mark.parametrize(
+    ("at_s", "strikes", "judged"),
+    [(90, 8, 3), (90, 9, 0), (70, 99, 3), (90, -1, 3), (91.79, -1, 3), (91.8, -1, 0)],
+)
+def test_each_strike_on_connections_of_clients_may_have_cost_each_member_a_delivery(
+    at_s: float, strikes: int, judged: int
+) -> None:
+    """Two members: with the fault's end itself nine strikes are too many; seen every 0.3 s."""
+    begun_ns = 89 * S + 4 * S // 10 if strikes < 0 else 69 * S
+    resets = replace(fault(round(at_s * S)), strikes=strikes, begun_ns=begun_ns)
+    on = shared(about(disturbances=(resets,)), LOST)
+    assert found(CHECKER, on).rows == judged
+
+
 def test_what_may_have_been_given_up_leaves_a_gap_only_if_nobody_was_delivered_it() -> None:
     assert found(CHECKER, shared(about(), [delivery(0)], assignments=BUSY)).gaps[0].endswith("1")
     all_of_it = [*LOST, delivery(1) | {"value": None}]

@@ -472,6 +472,19 @@ def test_what_a_disk_took_from_a_follower_is_excused() -> None:
     assert anomaly.excuses == (), "n3 lacks it, too"
 
 
+@pytest.mark.parametrize(("until_ns", "excused"), [(18 * S - 1, True), (18 * S - 2, False)])
+def test_who_is_in_the_isr_again_had_fetched_what_its_disk_had_lost(
+    until_ns: int, *, excused: bool
+) -> None:
+    """The ISR was reported at 20 s; a report may be two seconds late."""
+    for excuse in ("power-loss", "wipe", "unconfirmed-fault"):
+        loss = replace(took("n2", excuse=excuse), began_ns=10 * S, until_ns=until_ns)
+        rows = on_all(n1=(A, B), n2=(A,), n3=(A, B))
+        on = group(about(disk_losses=(loss,)), leadership=IN_SYNC, **rows)
+        (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
+        assert anomaly.excuses == ((excuse,) if excused else ())
+
+
 # Its replicas, which are none of the plan's
 
 

@@ -38,6 +38,12 @@ def test_it_is_told_once_if_nothing_follows(tmp_path: Path) -> None:
     assert complaints(tmp_path, "ERROR first", WANT) == ["ERROR first", WANT]
 
 
+def test_it_is_told_in_its_order(tmp_path: Path) -> None:
+    assert complaints(tmp_path, WANT, "ERROR one", WANT, "INFO last") == [
+        WANT, "ERROR one", WANT, "INFO last",
+    ]  # fmt: skip
+
+
 def test_it_is_sought_further_back_than_errors(tmp_path: Path) -> None:
     between = "x" * TAIL_BYTES
     assert complaints(tmp_path / "near", WANT, between, "INFO last") == [WANT, "INFO last"]

@@ -21,6 +21,7 @@ class FakeFaultyDisks(FakeNetwork):
         stuck: Whether what is broken stays so.
         refusing: Nodes whose disk cannot be mended for an error.
         bad: Nodes whose disk took nothing already.
+        counts: By node: what was broken, 7 times of each sort as soon as it is in force.
     """
 
     def __init__(self) -> None:
@@ -29,8 +30,8 @@ class FakeFaultyDisks(FakeNetwork):
         self.deaf = self.stuck = False
         self.bad: set[str] = set()
         self.refusing: set[str] = set()
-        self.flushes = 7
         self.lost: Mapping[PurePosixPath, int] = {}
+        self.counts: dict[str, dict[str, int]] = {}
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
@@ -38,18 +39,19 @@ class FakeFaultyDisks(FakeNetwork):
         assert list(folders) == (["codecs-0"] if kind == "lost" else [])
         if not self.deaf:
             self.broken[node] = (kind, requests)
+            self.counts[node] = {f"{kind} {request}": 7 for request in requests}
 
     def mend_disk(self, node: str) -> int:
         if node in self.refusing:
             raise ClusterError(f"the disk of {node} does not answer")
-        self.flushes += 3
         if not self.stuck:
             self.broken.pop(node, None)
+        elif node in self.broken:  # What is flushed for the heal meets it, too.
+            self.counts[node] = {what: each + 3 for what, each in self.counts[node].items()}
         return 3
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        kind, requests = self.broken.get(node, ("", ()))
-        return {f"{kind} {request}": self.flushes for request in requests}
+        return self.counts.get(node, {})
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         assert node in self.broken or self.deaf

@@ -74,15 +74,46 @@ def test_one_that_lives_on_is_started_anew(world: World, hosts: FakeFaultyDisks)
     assert world.cluster.processes["n1"] != before
 
 
-@pytest.mark.parametrize("why", ["deaf", "bad"])
-def test_what_breaks_nothing_or_was_broken_before_is_no_effect(
-    world: World, hosts: FakeFaultyDisks, why: str
-) -> None:
-    hosts.deaf = why == "deaf"
-    hosts.bad = {"n2"} if why == "bad" else set()
+def test_what_breaks_nothing_is_no_effect(world: World, hosts: FakeFaultyDisks) -> None:
+    hosts.deaf = True
     fault = error(world, hosts, FLUSHES, "n1", "n2")
     fault.inject()
     assert fault.confirm(SOON) is None
+    world.cluster.states.clear()  # Its brokers end, for reasons of their own.
+    world.cluster.start_node("n3")
+    fault.heal()
+    healed = fault.confirm_healed(SOON)
+    assert healed is not None
+    assert healed.met == {"n1": 0, "n2": 0}
+
+
+def test_where_a_disk_was_broken_before_no_other_one_breaks_anything(
+    world: World, hosts: FakeFaultyDisks
+) -> None:
+    hosts.bad = {"n2"}
+    fault = error(world, hosts, FLUSHES, "n1", "n2")
+    with pytest.raises(ClusterError, match="the disk of n2 does not take a page already"):
+        fault.inject()
+    assert hosts.broken == {}
+
+
+def test_what_brokers_met_is_told_by_the_heal_though_nothing_was_confirmed(
+    world: World, hosts: FakeFaultyDisks
+) -> None:
+    """One node shows nothing; another one's broker met the fault, and more of it later."""
+    fault = error(world, hosts, WRITES, "n1", "n2")
+    fault.inject()
+    del hosts.broken["n2"]
+    assert fault.confirm(SOON) is None
+    world.cluster.states.clear()
+    world.cluster.start_node("n3")
+    hosts.counts = {"n1": {"refused write": 9}, "n2": {"refused write": 1}}
+    for _ in range(2):
+        fault.heal()
+    healed = fault.confirm_healed(SOON)
+    assert healed is not None
+    assert (healed.how, healed.met) == ("refused", {"n1": 8, "n2": 0})  # One of each is our page's.
+    assert healed.told.endswith("of their requests 8 of n1, 0 of n2 had been refused")
 
 
 def test_a_disk_that_stays_broken_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:

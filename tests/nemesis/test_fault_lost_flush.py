@@ -162,6 +162,21 @@ def test_by_hand_it_waits_for_what_takes_long_to_begin(kind: str, at_s: float) -
         deal_schedule(Plan(faults=(first, then)), abilities=frozenset(Ability))
 
 
+def test_what_was_cut_is_told_though_no_flush_was_asked_for(
+    make: Made, batches: tuple[RecordBatch, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a broker that was killed at last: without an effect nothing is said to be lost."""
+    hosts = FakeFaultyDisks()
+    hosts.lost = {FIRST: batches[2].position}
+    monkeypatch.setattr(hosts, "disk_counts", lambda _: {})
+    fault = make(hosts)
+    fault.inject()
+    effect = fault.confirm(SOON)
+    assert effect is not None
+    assert effect.told.startswith("0 flushes of n1 were answered and lost, and with them ")
+    assert effect.replicas[0].bytes_cut > 0
+
+
 def test_one_that_does_not_end_loses_nothing(
     world: World, make: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,17 @@ def test_a_fault_is_begun_on_record_before_it_does_anything(world: World) -> Non
     assert [_spec(row)["begun"] for row in world.rows()][:2] == [False, False]
 
 
+def test_the_life_that_is_hit_is_on_record_though_nothing_is_confirmed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.cluster, "incarnation", {"n1": 3}.__getitem__, raising=False)
+    world.refuse("kill n1", "no answer")
+    world.nemesis(_kill(1)).run(world.stop)
+    lives = [(_spec(row)["begun"], _spec(row)["incarnations"]) for row in world.rows()]
+    assert {begun for begun, _ in lives} == {False, True}
+    assert all(hit == ({"n1": 3} if begun else {}) for begun, hit in lives)
+
+
 def test_one_that_failed_half_way_stays_begun_and_one_that_was_refused_never_was(
     world: World,
 ) -> None:
