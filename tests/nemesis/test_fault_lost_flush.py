@@ -12,6 +12,7 @@ from cluster.protocol import Ability, ClusterError
 from nemesis import lost_flush
 from nemesis.lost_flush import LostFlush
 from nemesis.protocol import Patience
+from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from nemesis.undo import MendDisk, Restart
 from results.record.plan import Plan, PlanError
@@ -153,10 +154,11 @@ def test_flushes_that_are_still_lost_are_not_healed(
     assert fault.confirm_healed(SOON) is not None
 
 
-@pytest.mark.parametrize(("kind", "at_s"), [("rolling-kill", 17), ("link-stall", 8)])
-def test_by_hand_it_waits_for_what_takes_long_to_begin(kind: str, at_s: float) -> None:
-    target = "majority" if kind == "rolling-kill" else "n1"
+@pytest.mark.parametrize("kind", [name for name, each in KINDS.items() if each.confirm_s])
+def test_by_hand_it_waits_for_what_takes_long_to_begin(kind: str) -> None:
+    target = (KINDS[kind].only or ("n1",))[0]
     first = PlannedFault(kind=kind, target=target, at_s=0, hold_s=5)
+    at_s = 5 + KINDS[kind].settles_s("namespace")  # As of a fault that begins at once.
     then = PlannedFault(kind="lost-flush", target="n1", at_s=at_s, hold_s=5)
     with pytest.raises(PlanError, match=f"{kind}' at 0 s comes before all is settled"):
         deal_schedule(Plan(faults=(first, then)), abilities=frozenset(Ability))
