@@ -42,6 +42,8 @@ PAYLOAD_BYTES = 64
 SEND_LIMIT_S = 3.0
 MADE_LIMIT_S = 15.0
 """Until an incarnation serves: the broker that is down may have been the controller."""
+TAKEN_LIMIT_S = 12.0
+"""Until it takes records: the first one makes files, and the disks may be late."""
 MISSED_LIMIT_S = 10.0
 """Until the others miss a broker: a session takes 3 s."""
 END_LIMIT_S = 5.0
@@ -282,12 +284,16 @@ class Remade:
             raise ClusterError("the main phase ended before the topic was made again")
 
     def _make(self, there: tuple[str, ...]) -> None:
-        """Make an incarnation, and send it records."""
+        """Make an incarnation, and send it records, until each partition has taken one."""
         self._topic.make(self._replicas, there)
+        until_s = stopwatch_s() + TAKEN_LIMIT_S
         self._topic.send_rounds(there, ROUNDS, lambda: self._aim.is_late)
-        if {each.partition for each in self._topic.acked} != self._replicas.keys():
-            why = self._topic.failed or "no broker leads it"
-            raise ClusterError(f"{self._topic.name} takes no records: {why}")
+        while {each.partition for each in self._topic.acked} != self._replicas.keys():
+            if self._aim.is_late or stopwatch_s() > until_s:
+                why = self._topic.failed or "no broker leads it"
+                raise ClusterError(f"{self._topic.name} takes no records: {why}")
+            pause_until(stopwatch_s() + REST_S, self._aim.stop)
+            self._topic.send_rounds(there, 1, lambda: self._aim.is_late)
 
     def _await_missed(self) -> None:
         """Wait until no other broker lists the targets; after the limit go on all the same."""

@@ -24,7 +24,7 @@ from cluster.hosts.disk import LocalDisk
 from cluster.hosts.faulty_disk import BROKEN, LINE_BYTES, OLDEST, reason
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.namespace import SHARED_MEMORY, NamespaceHosts
-from cluster.hosts.node_disks import DATA, PAGE, PROBE, NamespaceDisks
+from cluster.hosts.node_disks import DATA, PAGE, NamespaceDisks, probe_name
 from cluster.hosts.process import ProcessHosts
 from cluster.hosts.signals import state_of
 from cluster.hosts.through import FLUSH, LATE, READ, WRITE, Answer
@@ -141,12 +141,13 @@ class _Disks(LocalHosts):
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again; see what is below."""
-        probe = self._mounted(node) / PROBE
+        name = probe_name()
+        probe = self._mounted(node) / name
         said = dict.fromkeys(DISK_REQUESTS, "")
         stored, asked, started_s = -1, 2, stopwatch_s()
         try:
             said[WRITE], said[FLUSH] = _written(probe)
-            below = self._below(node) / PROBE
+            below = self._below(node) / name
             stored = below.stat().st_size if below.exists() else 0
             if stored > 0:
                 said[READ], asked = _error(probe.read_bytes), asked + 1

@@ -10,6 +10,7 @@ that its verdict is unknown, never a loss.
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,9 +23,9 @@ from results.record.paths import RunPaths
 DATA = "data"
 """What of a node's folder lies on its own disk."""
 BALLAST = ".logquake-ballast"
-PROBE = ".logquake-probe"
+_PROBE = ".logquake-probe"
 PAGE = 4096
-_OURS = (BALLAST, PROBE)
+_OURS = (BALLAST, f"{_PROBE}*")
 _CHUNKS = (1 << 20, PAGE, 1)
 
 
@@ -107,7 +108,7 @@ class NamespaceDisks(NamespaceHosts):
 
     def try_disk(self, node: str) -> str:
         """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
-        probe = self._there(node) / PROBE
+        probe = self._there(node) / probe_name()
         try:
             probe.write_bytes(bytes(PAGE))
         except OSError as failed:
@@ -157,3 +158,8 @@ def _write_until_full(file: int, data: bytes) -> None:
             if failed.errno != errno.ENOSPC:
                 raise
             return
+
+
+def probe_name() -> str:
+    """Return the name of a file to be tried: two faults may try one disk at a time."""
+    return f"{_PROBE}-{secrets.token_hex(4)}"

@@ -25,6 +25,7 @@ from cluster.hosts.choose import make_hosts
 from cluster.hosts.faulty_disk import TRIAL
 from cluster.hosts.faulty_disks import PROGRAM, FaultyProcesses, own_mounts
 from cluster.protocol import (
+    DISK_REQUESTS,
     CanFaultDisk,
     CanSlowDisk,
     ClusterError,
@@ -339,6 +340,16 @@ def test_it_has_as_many_handles_as_it_may(tmp_path: Path) -> None:
             assert hosts.disk_trouble("n1") == ""
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@needs("root")
+def test_two_faults_try_one_disk_at_a_time(hosted: Hosted) -> None:
+    hosts, _, _ = hosted
+    hosts.slow_disk("n1", 0.05)
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(hosts.try_requests, ["n1"] * 8))
+    assert [page.errors for page in told] == [dict.fromkeys(DISK_REQUESTS, "")] * 8
+    assert [page.stored for page in told] == [PAGE] * 8
 
 
 @needs("root")

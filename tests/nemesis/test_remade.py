@@ -19,9 +19,10 @@ from nemesis.remade import MOST_TIMES, ROUNDS, Remade, RemadeBackEffect, deletes
 from nemesis.roster import roster_of
 from nemesis.undo import Restart
 from nemesis.written import refuse_senseless
-from results.record.clock import WaitTimeoutError, wait_until
+from results.record.clock import WaitTimeoutError, pause_until, wait_until
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
+from results.record.runtime import Event
 from results.record.terms import REMADE_PREFIX
 from results.record.values import decode_payload
 from tests.nemesis.conftest import FakeCluster, World
@@ -304,7 +305,25 @@ def test_a_stop_ends_the_last_records(
     )
 
 
-def test_one_that_takes_no_records_is_no_effect(world: World, topics: TopicsCluster) -> None:
+def test_one_that_takes_records_late_is_one_all_the_same(
+    world: World, topics: TopicsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause_and_take(until_s: float, stop: Event | None = None) -> bool:
+        topics.takes_none = False
+        return pause_until(until_s, stop)
+
+    monkeypatch.setattr(remade, "pause_until", pause_and_take)
+    played = fault(world)
+    topics.takes_none = True
+    played.inject()
+    assert played.confirm(LONG) is not None
+    played.heal()
+
+
+def test_one_that_takes_no_records_is_no_effect(
+    world: World, topics: TopicsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remade, "TAKEN_LIMIT_S", 0.5)
     played = fault(world)
     topics.takes_none = True
     with pytest.raises(ClusterError, match="takes no records: NOT_ENOUGH_REPLICAS"):
