@@ -380,7 +380,9 @@ class _Topic:
             ClusterError: It cannot be made.
             WaitTimeoutError: It is not served in time.
         """
-        made = self._by_hand.create(self.name, assignment=replicas, configs=_configs(replicas))
+        made = self._by_hand.create(
+            self.name, assignment=replicas, configs=_configs(replicas), known=self.lives
+        )
         self.lives[made] = []
         self.made_s, self.stays = stopwatch_s(), True
         self._leaders = wait_until(

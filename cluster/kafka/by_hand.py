@@ -1,19 +1,20 @@
 """Topics by single requests to single brokers; implements `cluster.protocol.TopicsByHand`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions, rows
 from cluster.kafka.lines import Lines
-from cluster.kafka.orders import ORDER_TIMEOUT_S
+from cluster.kafka.orders import ORDER_TIMEOUT_S, TopicExistsError
 from cluster.kafka.producing import produce
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
 from cluster.nodes import node_id
 from cluster.protocol import Endpoint, PartitionState, ToldTopic
+from results.record.clock import WaitTimeoutError, wait_until
 from results.record.runtime import new_lock
 
 
@@ -43,12 +44,26 @@ class TopicsByHand:
             self.watched |= {name}
 
     def create(
-        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+        self,
+        name: str,
+        *,
+        assignment: Mapping[int, Sequence[str]],
+        configs: Mapping[str, str],
+        known: Collection[str],
     ) -> str:
         """Create a topic, wait for none of its replicas, and return its id.
 
+        Where an answer is late, a broker sends the order to its controller again, and hears that
+        the topic is there; so it is the one that was to be made.
+
         With KRaft a replica may be assigned to a broker that is registered and fenced, if another
         one of its partition is not (KIP-841).
+
+        Args:
+            name: Its name; none of that name is there.
+            assignment: The nodes of each partition.
+            configs: Its settings.
+            known: The ids of topics that had this name before.
 
         Raises:
             ClusterError: Kafka refuses it, or nobody answers.
@@ -59,8 +74,25 @@ class TopicsByHand:
             configs=configs,
             timeout_s=ORDER_TIMEOUT_S,
         )
-        (created,) = orders.create_topics(self._lines, request, nodes=self._lines.nodes)
+        try:
+            (created,) = orders.create_topics(self._lines, request, nodes=self._lines.nodes)
+        except TopicExistsError as refused:
+            return self._made_already(name, known, refused)
         return created.topic_id
+
+    def _made_already(self, name: str, known: Collection[str], refused: TopicExistsError) -> str:
+        """Return the id of a topic that is there, as soon as a broker knows it."""
+
+        def made() -> str | None:
+            told = (self.told_by(node, name) for node in self._lines.nodes)
+            return next(
+                (each.topic_id for each in told if each and each.topic_id not in known), None
+            )
+
+        try:
+            return wait_until(made, timeout_s=ORDER_TIMEOUT_S, what=f"word of {name}")
+        except WaitTimeoutError:
+            raise refused from None
 
     def delete(self, name: str) -> None:
         """Delete a topic: one broker is asked, once.

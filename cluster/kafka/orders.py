@@ -47,6 +47,10 @@ class NotControllerError(ClusterError):
     """The broker that was asked is not the controller, which alone takes orders (ZooKeeper)."""
 
 
+class TopicExistsError(ClusterError):
+    """A topic of that name is there."""
+
+
 def create_topics(
     lines: Lines, request: CreateTopicsRequest, *, nodes: Sequence[str]
 ) -> list[CreatedTopic]:
@@ -149,6 +153,8 @@ def refusal(what: str, message: str | None, code: ErrorCode) -> ClusterError:
     sentence = f"{what}: {message or code.name.upper()}"
     if code is ErrorCode.not_controller:
         return NotControllerError(sentence)
+    if code is ErrorCode.topic_already_exists:
+        return TopicExistsError(sentence)
     return (UserError if code in _USERS_FAULT else ClusterError)(sentence)
 
 

@@ -31,9 +31,21 @@ class TopicsByHand(Protocol):
         """Have the observer ask each broker about a topic, from now on."""
 
     def create(
-        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+        self,
+        name: str,
+        *,
+        assignment: Mapping[int, Sequence[str]],
+        configs: Mapping[str, str],
+        known: Collection[str],
     ) -> str:
-        """Create a topic, wait for none of its replicas, and return its id."""
+        """Create a topic, wait for none of its replicas, and return its id.
+
+        Args:
+            name: Its name; none of that name is there.
+            assignment: The nodes of each partition.
+            configs: Its settings.
+            known: The ids of topics that had this name before.
+        """
 
     def delete(self, name: str) -> None:
         """Delete a topic: one broker is asked, once.

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from cluster.hosts.process import ProcessHosts, free_ports
 from cluster.hosts.signals import is_running
-from cluster.kafka import layout
+from cluster.kafka import by_hand, layout
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.observer import Observer
@@ -121,6 +122,19 @@ def test_topics_are_created_whole(cluster: KafkaCluster, topics: list[CreatedTop
 def test_a_topic_that_kafka_refuses_is_the_users_to_mend(cluster: KafkaCluster) -> None:
     with pytest.raises(UserError, match=r"(?i)log-9 cannot be created.*replication"):
         cluster.create_topics(["log-9"], partitions=1, replication=7)
+
+
+def test_a_topic_whose_order_came_twice_is_the_one_that_was_made(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a broker sends it to its controller again, because an answer is late."""
+    create = partial(cluster.by_hand.create, "twice", assignment={0: cluster.nodes}, configs={})
+    made = create(known=())
+    assert create(known=()) == made
+    monkeypatch.setattr(by_hand, "ORDER_TIMEOUT_S", 0.5)
+    with pytest.raises(ClusterError, match=r"the topic twice cannot be created: .* already exists"):
+        create(known=[made])
+    cluster.by_hand.delete("twice")
 
 
 def test_a_broker_that_was_killed_is_gone_from_the_view_and_comes_back_anew(

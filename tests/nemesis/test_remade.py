@@ -1,7 +1,7 @@
 """Topics that are made again while a broker is down, on a cluster in memory."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from unittest.mock import ANY
@@ -52,9 +52,15 @@ class ByHand:
         self.watched |= {name}
 
     def create(
-        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+        self,
+        name: str,
+        *,
+        assignment: Mapping[int, Sequence[str]],
+        configs: Mapping[str, str],
+        known: Collection[str],
     ) -> str:
         cluster = self._cluster
+        assert {*known} == {life.topic_id for life in cluster.lives}
         cluster._called("create", name)
         if name in cluster.topics or len(cluster.lives) >= cluster.most_lives:
             raise ClusterError("TOPIC_ALREADY_EXISTS")
