@@ -60,7 +60,9 @@ class LittleMemory:
             if before.limit_bytes is not None:
                 raise ClusterError(f"the broker of {node} has a limit of memory already")
             self._before[node] = before
-            self._limit(node, before.used_bytes - before.cached_bytes + self._room)
+            # Of one that has just started little is kept, and it would not feel more than that.
+            room = min(self._room, before.cached_bytes // 2)
+            self._limit(node, before.used_bytes - before.cached_bytes + room)
 
     def confirm(self, patience: Patience) -> MemoryEffect | None:
         """See that the kernel took something back from each, or that it wanted more, or died."""

@@ -15,7 +15,7 @@ from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.faulty_disks import FaultyNamespaceDisks
-from cluster.hosts.node_disks import BALLAST, PROBE, NamespaceDisks
+from cluster.hosts.node_disks import BALLAST, NamespaceDisks
 from cluster.hosts.process import ProcessHosts
 from cluster.protocol import Ability, CanLimitDisk, ClusterError, HasFiles, HasSoftware
 from results.record.paths import RunPaths
@@ -74,7 +74,7 @@ def test_a_disk_is_the_nodes_own_and_has_an_end(namespace_room: "Room", tmp_path
         inside(hosts, paths, "dd if=/dev/zero of=more bs=4096 count=1")
         assert hosts.try_disk("n1") == ""
         assert BALLAST not in inside(hosts, paths, "ls -A")
-        assert PROBE not in inside(hosts, paths, "ls -A")
+        assert ".logquake-probe" not in inside(hosts, paths, "ls -A")
 
 
 def test_a_disk_that_is_read_only_takes_nothing(namespace_room: "Room", tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ def accept():
                 import os; os._exit(1)
             time.sleep(0.05)
 threading.Thread(target=accept, daemon=True).start()
+if does == "keep":
+    import os, tempfile
+    file = tempfile.TemporaryFile(dir="/var/tmp")
+    file.write(bytes(6 << 20))
+    file.flush()
+    os.fsync(file.fileno())
 while does == "spin":
     pass
 while does == "grow":
@@ -48,7 +54,8 @@ class Servers(Sleepers):
     Args:
         hosts: Theirs.
         folder: For their output.
-        does: `wait` for clients, `halt` if it cannot accept one, `spin`, or `grow`.
+        does: `wait` for clients, `halt` if it cannot accept one, `spin`, `grow`, or
+            `keep` 6 MiB of a file in the kernel's memory.
         limited: Whether they are started so that they can be limited.
     """
 

@@ -9,11 +9,14 @@ from nemesis.little_memory import LittleMemory
 from nemesis.protocol import Patience
 from nemesis.resource_effects import FreedEffect, MemoryEffect
 from nemesis.undo import FreeResources, Restart
+from results.record.clock import wait_until
 from tests.machine import needs
 from tests.nemesis.proofs import Proof
 from tests.nemesis.servers import aimed, is_gone, serving
 
 SOON, LATER = Patience(limit_s=0.3), Patience(limit_s=10)
+MOST_ROOM = 0
+"""The seed of the most room."""
 
 PROOF_OF = [
     (
@@ -68,6 +71,18 @@ def test_one_that_wants_no_more_does_not_feel_it(tmp_path: Path) -> None:
         fault.heal()
         assert fault.confirm_healed(LATER) is not None
         assert hosts.memory("n2").limit_bytes is None
+
+
+def test_one_for_whom_little_is_kept_feels_it_too(tmp_path: Path) -> None:
+    with serving(tmp_path, "keep") as (cluster, hosts):
+        wait_until(
+            lambda: hosts.memory("n2").cached_bytes > 5 << 20, timeout_s=30, what="it to be kept"
+        )
+        fault = aimed(LittleMemory, cluster, hosts, seed=MOST_ROOM)
+        fault.inject()
+        assert fault.confirm(LATER) is not None
+        fault.heal()
+        assert fault.confirm_healed(LATER) is not None
 
 
 def test_a_limit_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
