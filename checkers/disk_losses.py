@@ -80,9 +80,12 @@ def is_of_family(faults: pa.Table, family: str) -> Mask:
     return np.array(told, dtype=np.bool_)
 
 
-def took_nothing(effect: Json) -> bool:
-    """Tell whether a fault that loses flushes was seen to have cut no log: that is its effect."""
-    return effect.get("without_effect") == UNMEASURED
+def took_nothing(spec: Json, effect: Json) -> bool:
+    """Tell whether a fault that loses flushes was seen to have cut no log: that is its effect.
+
+    Rows of old say the same of one that cut some, and lost no flush on another node.
+    """
+    return effect.get("without_effect") == UNMEASURED and "incarnations" in spec
 
 
 def was_begun(faults: pa.Table) -> Mask:
@@ -118,7 +121,8 @@ def json_object(text: str) -> Json:
 
 def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
     """Yield a loss of anything for each fault that may have come to pass unseen."""
-    looked = [took_nothing(json_object(effect)) for effect in texts(faults, "effect")]
+    told = zip(texts(faults, "spec"), texts(faults, "effect"), strict=True)
+    looked = [took_nothing(json_object(spec), json_object(effect)) for spec, effect in told]
     lying = is_of_family(faults, LYING) & ~np.array(looked, dtype=np.bool_)
     ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS)) | lying
     rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))

@@ -43,8 +43,10 @@ _GIVES_UP_NS = 30 * NS_PER_S
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
+    r"|ZkTimeoutException"
 )
-"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient."""
+"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
+ZkClient up to 1.0."""
 _START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
 """What a broker with ZooKeeper logs of any start that fails; records of old have no more of one
 that gives up."""
@@ -122,6 +124,11 @@ class _Fault:
         """Tell whether it was confirmed by a time."""
         return 0 <= self.confirmed_ns <= at_ns
 
+    @property
+    def is_old(self) -> bool:
+        """Whether its row was written before rows told which lives a fault hit."""
+        return "incarnations" not in self.spec
+
     def lives_since(self, end: End) -> int | None:
         """Return how many starts after the life that it hit the one came that ended.
 
@@ -186,7 +193,7 @@ def _of_disk(fault: _Fault, end: End) -> bool:
     if fault.kind in _TAKING:
         return True
     if fault.family == LYING:
-        return not took_nothing(fault.effect) and fault.lives_since(end) in {None, 0, 1}
+        return not took_nothing(fault.spec, fault.effect) and fault.lives_since(end) in {None, 0, 1}
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
     breaks = fault.family == _BREAKING and _gives_reason(fault, end.node)
@@ -210,19 +217,19 @@ def _gives_reason(fault: _Fault, node: str) -> bool:
     """Tell whether a disk that breaks requests gave a broker a reason to end.
 
     A write that stores its first half and says so does not: write(2) may, and who asked goes on
-    behind that. Nor does one that no request of the broker's met: up to the heal; or, if it was
-    seen to be gone when the fault was confirmed, up to then. Rows of old tell only the latter, and
-    one whose effect was looked for and not found gives no reason then.
+    behind that. Nor does one that no request of the broker's met: up to the heal. Rows of old tell
+    that only up to the confirmation, of who was gone by then; and one whose effect was looked for
+    and not found gives no reason then.
     """
     effect, heal = fault.effect, fault.heal
     if _SHORT in (effect.get("how"), heal.get("how")):
         return False
-    ended, met = effect.get("ended"), effect.get("met")
-    if isinstance(ended, list) and node in ended and isinstance(met, dict) and met.get(node) == 0:
-        return False
     in_all = heal.get("met")
     if isinstance(in_all, dict):
         return in_all.get(node) != 0
+    ended, met = effect.get("ended"), effect.get("met")
+    if isinstance(ended, list) and node in ended and isinstance(met, dict) and met.get(node) == 0:
+        return False
     return effect.get("without_effect") != UNMEASURED
 
 
@@ -236,17 +243,18 @@ def _starved(fault: _Fault, end: End) -> bool:
         return False
     felt, heal = fault.confirmed_ns >= 0, {} if fault.healed_ns < 0 else fault.heal
     if fault.did == HANDLES and not end.signalled:
-        return _lacked_handles(end, heal) if heal or end.said else felt
+        return _lacked_handles(fault, end, heal) if heal or end.said else felt
     return fault.did == MEMORY and felt and _killed_by_kernel(end, heal)
 
 
-def _lacked_handles(end: End, heal: Json) -> bool:
+def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
     """Tell whether a broker's last words say that it ended for want of a handle.
 
     The last complaint must be that; or one must be that all of its log folders have failed,
     whatever other threads say until it halts. Who accepts connections lacks handles, too, and goes
-    on. Where none were noted at its end, those words count that its heal noted. As long as the
-    fault is not healed they are not known: empty.
+    on. Records of old have the want first, whatever came before it. Where none were noted at its
+    end, those words count that its heal noted. As long as the fault is not healed they are not
+    known: empty.
     """
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
@@ -254,7 +262,8 @@ def _lacked_handles(end: End, heal: Json) -> bool:
     complaints = [line for line in words if _COMPLAINT.search(line)]
     lacked = [NO_HANDLE in line for line in complaints]
     failed = any(_LOGS_FAILED.search(line) for line in complaints)
-    return any(lacked) and (lacked[-1] or failed)
+    first = fault.is_old and any(lacked) and "ERROR" not in complaints[lacked.index(True)]
+    return any(lacked) and (lacked[-1] or failed or first)
 
 
 def _killed_by_kernel(end: End, heal: Json) -> bool:
@@ -271,7 +280,8 @@ def _killed_by_kernel(end: End, heal: Json) -> bool:
 
 def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
     """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
-    if end.outside or end.signalled or (end.said and not _gave_up(end)):
+    is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
+    if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):
         return False
     starting = [each for each in mine if _starts(each, end)]
     away = [each for each in faults if _keeps_away(each, end, facts)]
@@ -281,9 +291,11 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
 def _starts(fault: _Fault, end: End) -> bool:
     """Tell whether a broker was started after a fault had ended it, and was not yet registered.
 
-    Want of handles or memory may end the life that it hits, and the heal starts another one.
+    Want of handles or memory may end the life that it hits, and so may its disk, and the heal
+    starts another one.
     """
-    later = fault.did in STARVING and (fault.lives_since(end) or 0) > 0
+    may_end = fault.did in STARVING or fault.family in {_BREAKING, LYING}
+    later = may_end and (fault.lives_since(end) or 0) > 0
     return (fault.did in _STARTING or later) and not fault.was_over(end.seen_ns)
 
 
@@ -305,10 +317,11 @@ def _hits_controllers(fault: _Fault, facts: RunFacts) -> bool:
     return bool(fault.nodes - brokers)
 
 
-def _gave_up(end: End) -> bool:
-    """Tell whether a broker's last words are those of giving up, or name no reason at all."""
-    if any(_GIVING_UP.search(line) for line in end.said):
-        return True
+def _gave_up(end: End, *, is_old: bool) -> bool:
+    """Tell whether a broker's last words are those of giving up; of old ones: or name no reason."""
+    gave_up = any(_GIVING_UP.search(line) for line in end.said)
+    if gave_up or not is_old:
+        return gave_up
     complaints = [line for line in end.said if _COMPLAINT.search(line)]
     return bool(complaints) and all(_START_FAILED.search(line) for line in complaints)
 

@@ -116,8 +116,6 @@ class BrokenDisks:
         self._how, self._request = how, request
         self._before: dict[str, DiskAnswers] = {}
         self._met: dict[str, int] = {}
-        self._pages: dict[str, int] = {}
-        """By node: how many pages of our own met the fault."""
         self._flushed: dict[str, int] = {}
         self._started_s = stopwatch_s()
 
@@ -144,12 +142,11 @@ class BrokenDisks:
         """See that a page meets the fault, and wait a little for the brokers to end."""
         soon = Patience(limit_s=min(patience.limit_s, _ENDS_IN_S), stop=patience.stop)
         self.brokers.wait_states(GONE, soon)
-        met = {node: self._count(node) for node in self._nodes}  # Before any of ours can.
-        self._pages = dict.fromkeys(self._nodes, 1)
+        changes = self.brokers.changes()  # Before the count: who is gone met nothing after it.
+        met = {node: self._count(node) for node in self._nodes}
         now = {node: self.disks.try_requests(node) for node in self._nodes}
         if not all(self._shows(each) for each in now.values()):
             return None
-        changes = self.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
             # They ended because of us, and nobody shall take it for a failure of the run. A short
@@ -194,8 +191,7 @@ class BrokenDisks:
 
     def _mend(self, node: str) -> None:
         self._flushed[node] = self.disks.mend_disk(node)
-        # A page of ours has one request of the sort.
-        self._met[node] = max(0, self._count(node) - self._pages.get(node, 0))
+        self._met[node] = self._count(node)
         is_of_before = self._site.cluster.process(node) == self.brokers.before[node]
         if is_of_before and not broker_is_gone(self._site, node):
             self.killer.kill_node(node)

@@ -11,7 +11,7 @@ neither end has it, and there is a new one between the same two.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.protocol import Connection
 from nemesis.background import Background
@@ -189,6 +189,8 @@ class Resets:
             if self._is_over():
                 return
             ended = self._connections.hosts.reset(hit)
+            # At once: it counts, whether anybody can look at it afterwards or not.
+            self._strikes.append(ResetStrike(at_s=round(at_s, 3), drawn=len(hit), gone=()))
         with suppress(WaitTimeoutError):  # Those that are gone count.
             wait_until(
                 lambda: self._connections.now().keys().isdisjoint(ended),
@@ -197,9 +199,7 @@ class Resets:
                 stop=self._over,
             )
         gone = {*ended} - self._connections.now().keys()
-        self._strikes.append(
-            ResetStrike(at_s=round(at_s, 3), drawn=len(hit), gone=tuple(map(str, sorted(gone))))
-        )
+        self._strikes[-1] = replace(self._strikes[-1], gone=tuple(map(str, sorted(gone))))
         self._gone |= gone
 
     def _renewed(self) -> Sequence[Connection]:

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.namespace import NamespaceHosts
+from cluster.hosts.through import PROBE
 from cluster.protocol import ClusterError, Disk
 from results.record.paths import RunPaths
 
 DATA = "data"
 """What of a node's folder lies on its own disk."""
 BALLAST = ".logquake-ballast"
-_PROBE = ".logquake-probe"
 PAGE = 4096
-_OURS = (BALLAST, f"{_PROBE}*")
+_OURS = (BALLAST, f"{PROBE}*")
 _CHUNKS = (1 << 20, PAGE, 1)
 
 
@@ -162,4 +162,4 @@ def _write_until_full(file: int, data: bytes) -> None:
 
 def probe_name() -> str:
     """Return the name of a file to be tried: two faults may try one disk at a time."""
-    return f"{_PROBE}-{secrets.token_hex(4)}"
+    return f"{PROBE}-{secrets.token_hex(4)}"

@@ -24,6 +24,10 @@ LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 MAPPED = {".index", ".timeindex"}
 """Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
 SEGMENT = ".log"
+PROBE = ".logquake-probe"
+"""How names begin of files that are written to try a disk."""
+OF_PROBE = "probe's"
+"""In a count: of requests for such a file."""
 CLEAR_S = 5.0
 """A request that is broken takes no time of its own."""
 HIDDEN = ".fuse_hidden"
@@ -143,7 +147,8 @@ class Faults:
         with self._lock:  # What is in force now: a fault may have been cleared meanwhile.
             what = self._what(request, path, parts=parts)
             if what:
-                self._count(what, request)
+                # What a broker's requests met is a reason for what it does; what ours met is none.
+                self._count(f"{what} {OF_PROBE}" if PROBE in path else what, request)
                 self._under_way += 1
         try:
             if what == REFUSED:

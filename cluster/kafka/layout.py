@@ -35,7 +35,7 @@ WIDE_BYTES = 262_144
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
-    rf"|ZooKeeperClientTimeoutException|{NO_HANDLE}"
+    rf"|ZooKeeperClientTimeoutException|ZkTimeoutException|{NO_HANDLE}"
 )
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093

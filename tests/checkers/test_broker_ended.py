@@ -1,5 +1,6 @@
 """broker-ended and broker-hit-from-outside: who ended a process of the cluster."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,7 @@ UNSEEN = '{"without_effect": "no effect could be measured in time"}'
         ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 2}}', True),
         ('{"how": "refused", "met": {"n2": 0}, "ended": []}', '{"met": {"n2": 0}}', False),
         (SEEN_GONE, "", False),
-        (SEEN_GONE, '{"met": {"n2": 1}}', False),  # Of whoever looked.
+        (SEEN_GONE, '{"met": {"n2": 1}}', True),  # It met it between two looks.
         ('{"how": "short", "met": {"n2": 3}, "ended": ["n2"]}', "", False),  # write(2) allows it.
         (UNSEEN, "", False),
         (UNSEEN, '{"how": "refused", "met": {"n2": 1, "n1": 0}}', True),
@@ -303,10 +304,17 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
 def test_words_of_any_failed_start_are_those_of_giving_up_if_no_other_names_a_reason() -> None:
     exiting = "ERROR Exiting Kafka due to fatal exception during startup."
     reason = "java.lang.IllegalStateException: no such epoch"
-    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{exiting}\nINFO last") == []
-    assert told("1", other={}, own={}, said=f"{FAILED_START}\n{reason}\n{exiting}"), "a reason"
-    assert told("1", other={}, own={}, said=f"ERROR before\n{FAILED_START}"), "a reason"
-    assert told("1", other={}, own={}, said="INFO last"), "no word of it"
+    old = partial(told, "1", other={}, system="kafka:3.9.1:zookeeper")
+    said = f"{FAILED_START}\n{exiting}\nINFO last"
+    assert old(own={}, said=said) == []
+    assert old(own={}, said=f"{FAILED_START}\n{reason}\n{exiting}"), "a reason"
+    assert old(own={}, said=f"ERROR before\n{FAILED_START}"), "a reason"
+    assert old(own={}, said="INFO last"), "no word of it"
+    assert told("1", other={}, own={}, said=said), "without ZooKeeper they say more"
+    new = '{"incarnations": {"n2": 1}}'
+    assert old(own={"spec": new}, said=said), "and now all do"
+    for name in ("kafka.zookeeper.ZooKeeperClientTimeoutException", "zkclient.ZkTimeoutException"):
+        assert old(own={"spec": new}, said=f"{name}\n{said}") == []
 
 
 def test_who_starts_while_its_links_to_controllers_stall_may_give_up() -> None:
@@ -409,6 +417,14 @@ def test_want_of_handles_excuses_no_halt_whose_last_complaint_is_another() -> No
         (f"{HALTED}\n{accepting}\nat java.base/java.lang.Exception.run", True),
     ):
         assert (left_of(BY_ITSELF, starved("handles"), ended("1", said=said)) == 0) is excused, said
+
+
+def test_records_of_old_have_want_of_handles_before_what_it_came_after() -> None:
+    said = f"Caused by: {EMFILE}\nERROR Encountered fatal fault: Unexpected error"
+    old = starved("handles")
+    assert left_of(BY_ITSELF, old, ended("1", said=said)) == 0
+    new = {**old, "spec": '{"begun": true, "incarnations": {"n2": 1}}'}
+    assert left_of(BY_ITSELF, new, ended("1", said=said))
 
 
 def test_what_it_said_last_may_be_noted_by_the_heal_that_started_it_again() -> None:

@@ -112,8 +112,8 @@ def test_what_brokers_met_is_told_by_the_heal_though_nothing_was_confirmed(
         fault.heal()
     healed = fault.confirm_healed(SOON)
     assert healed is not None
-    assert (healed.how, healed.met) == ("refused", {"n1": 8, "n2": 0})  # One of each is our page's.
-    assert healed.told.endswith("of their requests 8 of n1, 0 of n2 had been refused")
+    assert (healed.how, healed.met) == ("refused", {"n1": 9, "n2": 1})
+    assert healed.told.endswith("of their requests 9 of n1, 1 of n2 had been refused")
 
 
 def test_a_disk_that_stays_broken_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:
