@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.protocol import CanLimitResources, ClusterError
+from cluster.protocol import ClusterError
 from nemesis.little_memory import LittleMemory
 from nemesis.protocol import Patience
 from nemesis.resource_effects import FreedEffect, MemoryEffect
@@ -34,13 +34,6 @@ PROOF_OF = [
 pytestmark = needs("cgroup")
 
 
-def until_started(hosts: CanLimitResources) -> None:
-    """Wait until n2 has what a server takes: just before its program begins it has next to none."""
-    wait_until(
-        lambda: hosts.memory("n2").used_bytes > 1 << 20, timeout_s=30, what="the server to start"
-    )
-
-
 def test_a_server_that_wants_more_is_killed_by_the_kernel_and_started_again(
     tmp_path: Path,
 ) -> None:
@@ -68,7 +61,6 @@ def test_a_server_that_wants_more_is_killed_by_the_kernel_and_started_again(
 
 def test_one_that_wants_no_more_does_not_feel_it(tmp_path: Path) -> None:
     with serving(tmp_path, "wait") as (cluster, hosts):
-        until_started(hosts)
         fault = aimed(LittleMemory, cluster, hosts)
         fault.inject()
         limit = hosts.memory("n2").limit_bytes
@@ -95,7 +87,6 @@ def test_one_for_whom_little_is_kept_feels_it_too(tmp_path: Path) -> None:
 
 def test_a_limit_that_stays_is_not_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path, "wait") as (cluster, hosts):
-        until_started(hosts)
         fault = aimed(LittleMemory, cluster, hosts)
         fault.inject()
         with monkeypatch.context() as patched:
@@ -110,7 +101,6 @@ def test_what_the_kernel_cannot_take_back_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(tmp_path, "wait") as (cluster, hosts):
-        until_started(hosts)
         fault, asked = aimed(LittleMemory, cluster, hosts), list[int]()
         limit = hosts.limit_memory
 
@@ -128,9 +118,9 @@ def test_what_the_kernel_cannot_take_back_is_left_to_it(
         fault.heal()
 
 
+@pytest.mark.night  # The kernel may charge a small server nothing for a while.
 def test_a_limit_that_is_far_too_small_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path, "wait") as (_, hosts):
-        until_started(hosts)
         with pytest.raises(ClusterError, match="the kernel cannot take it back"):
             hosts.limit_memory("n2", 1 << 16)
         told = hosts.memory("n2")
