@@ -36,7 +36,7 @@ from checkers.spark.session import (
     ENDED,
     cores,
     failure,
-    is_alive,
+    has_ended,
     spark_context,
 )
 from checkers.spark.shipping import ELSEWHERE, UNSEEN
@@ -78,9 +78,9 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
         except (PySparkException, Py4JError) as failed:
             raise EngineError(failure(failed)) from failed
         except ConnectionError as failed:
-            if is_alive(context):
-                raise
-            raise EngineError(ENDED) from failed
+            if has_ended(context):
+                raise EngineError(ENDED) from failed
+            raise
 
 
 @contextmanager

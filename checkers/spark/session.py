@@ -40,6 +40,7 @@ _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
 _END_S = 120
 """A Java that keeps its classes takes some ten seconds to end, on a machine that is idle."""
+_DYING_S = 10
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
@@ -297,10 +298,19 @@ def _loopback(master: str) -> bool:
     return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
 
 
-def is_alive(context: SparkContext) -> bool:
-    """Tell whether the Java of a start of Spark runs."""
+def has_ended(context: SparkContext) -> bool:
+    """Tell whether the Java of a start of Spark has ended, or does within `_DYING_S`.
+
+    Of one that is killed, the kernel closes the connections first, and then frees its memory.
+    """
     gateway = context._gateway  # noqa: SLF001 - as in `_stop`
-    return gateway is not None and gateway.proc.poll() is None
+    if gateway is None:
+        return True
+    try:
+        gateway.proc.wait(timeout=_DYING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _stop(context: SparkContext) -> bool:

@@ -4,6 +4,7 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import psutil
 import pytest
@@ -43,3 +44,16 @@ def _work(mark: Path) -> None:
         squares = engine.spread(partial(_square, mark), range(4))
         assert squares == [0, 1, 4, 9]
         engine.spread(_end_java, [1])
+
+
+def test_java_whose_end_takes_a_while_is_the_same_sentence() -> None:
+    """The kernel closes the connections of a killed process before it tells of its end."""
+    with pytest.raises(EngineError, match=r"^Spark's Java was ended from outside"):
+        _lose_a_connection_a_second_early()
+
+
+def _lose_a_connection_a_second_early() -> None:
+    with spark_engine("local[1]"):
+        java = next(each for each in psutil.Process().children() if "java" in each.name())
+        Timer(1.0, java.kill).start()
+        raise ConnectionResetError

@@ -1,4 +1,7 @@
-"""Small servers on real hosts, for faults of what the kernel gives a process."""
+"""Small servers on real hosts, for faults of what the kernel gives a process.
+
+Each holds 8 MiB, so that the kernel charges it something: it counts small change later.
+"""
 
 import socket
 import sys
@@ -19,12 +22,13 @@ SERVER = """
 import socket, sys, threading, time
 port, does = int(sys.argv[1]), sys.argv[2]
 server = socket.create_server(("127.0.0.1", port))
-kept = []
+kept = [b"x" * (8 << 20)]
 def accept():
     while True:
         try:
-            kept.append(server.accept())
-            kept[-1][0].send(b"!")
+            client = server.accept()
+            kept.append(client)
+            client[0].send(b"!")
         except OSError as refused:
             print(refused, flush=True)
             if does == "halt":

@@ -118,7 +118,6 @@ def test_what_the_kernel_cannot_take_back_is_left_to_it(
         fault.heal()
 
 
-@pytest.mark.night  # The kernel may charge a small server nothing for a while.
 def test_a_limit_that_is_far_too_small_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path, "wait") as (_, hosts):
         with pytest.raises(ClusterError, match="the kernel cannot take it back"):
