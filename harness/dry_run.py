@@ -1,5 +1,6 @@
 """`logquake run --dry-run`: what would happen, without anything happening."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +12,7 @@ from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, HostKind, choose_hosts
 from cluster.nodes import machines
+from cluster.protocol import Ability
 from cluster.systems.registry import system_of
 from cluster.systems.system import System
 from harness.elsewhere import abilities_for, refuse_elsewhere
@@ -69,25 +71,49 @@ class Dealt:
     schedule: Schedule
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """Where a plan would be played, and what can be done there.
+
+    Attributes:
+        system: With the settled plan.
+        choice: The hosts that it would get.
+        why_not: Why something cannot be done, by ability; empty where it can.
+    """
+
+    system: System
+    choice: Choice
+    why_not: Mapping[Ability, str]
+
+
+def here(plan: Plan, *, keep: bool = False) -> Here:
+    """Return where a plan would be played.
+
+    Raises:
+        PlanError, UserError: What of it cannot be there, but for its faults.
+    """
+    asked = system_of(plan)
+    refuse_elsewhere(plan, asked, keep=keep)
+    system = system_of(asked.settled(lambda _: None))
+    refuse_another_story(system.plan)
+    own_cuts = system.cuts_by_itself(HostKind.PROCESS)
+    machines_of = tuple(machines(system.plan))
+    choice = _hosts(system.plan.hosts, system.plan.image, machines_of, own_cuts=own_cuts)
+    return Here(system=system, choice=choice, why_not=abilities_for(system, choice.hosts))
+
+
 def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
     """Return what a plan would come to here.
 
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    asked = system_of(plan)
-    refuse_elsewhere(plan, asked, keep=keep)
-    system = system_of(asked.settled(lambda _: None))
-    plan = system.plan
-    refuse_another_story(plan)
-    own_cuts = system.cuts_by_itself(HostKind.PROCESS)
-    choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=own_cuts)
-    why_not = abilities_for(system, choice.hosts)
-    abilities = able(why_not)
+    place = here(plan, keep=keep)
+    plan, why_not, abilities = place.system.plan, place.why_not, able(place.why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
     schedule = deal_schedule(plan, abilities=abilities, why_not=why_not)
     refuse_a_run_without_faults(plan, abilities=abilities, dropped=schedule.dropped)
-    return Dealt(system=system, choice=choice, schedule=schedule)
+    return Dealt(system=place.system, choice=place.choice, schedule=schedule)
 
 
 @cache

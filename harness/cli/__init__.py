@@ -41,6 +41,7 @@ logquake.modules = {
     "scenario": "scenarios",
     "repro": "repro",
     "suite": "suite",
+    "hunt": "hunting",
     "node": "nodes",
     "check": "judging",
     "report": "reporting",

@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -67,21 +67,42 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     STORE/.suites/NAME/NIGHT: junit.xml, summary.md. With LOGQUAKE_WEBHOOK in the environment, its
     address is told of the night's end.
     """
-    console = _console()
     if dry_run:
-        print_preview(suite_named(suite_file), store, console)
+        print_preview(suite_named(suite_file), store, console_of())
         return VALID
-    with opened(suite_file, store, mode=Resumption(mode or Resumption.AUTO)) as lead:
+    return lead_night(("suite", "run"), suite_file, store, mode)
+
+
+def lead_night(
+    command: Sequence[str],
+    suite_file: Path,
+    store: Path,
+    mode: str | None,
+    *,
+    before: Sequence[NightState] = (),
+) -> int:
+    """Lead a night on a terminal, to its end or until a signal; return the exit code.
+
+    Args:
+        command: What was typed, for the sentence that says how to go on.
+        suite_file: The suite's.
+        store: The folder of runs.
+        mode: As `Resumption` has it; None: auto.
+        before: Of a hunt: parts that other stores have.
+    """
+    console = console_of()
+    opening = opened(suite_file, store, mode=Resumption(mode or Resumption.AUTO), before=before)
+    with opening as lead:
         with _terminal_may_be_gone():
             _announce(lead, console)
         lead.listeners += [_teller(console), _writer(lead)]
-        words = ["logquake", "suite", "run", str(suite_file), "--resume"]
+        words = ["logquake", *command, str(suite_file), "--resume"]
         elsewhere = [] if store.resolve() == DEFAULT_STORE.resolve() else ["--store", str(store)]
-        before = _on_interrupt(lead, FINISHING.format(again=shlex.join([*words, *elsewhere])))
+        handlers = _on_interrupt(lead, FINISHING.format(again=shlex.join([*words, *elsewhere])))
         try:
             state = lead.play()
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
         return _conclude(lead, state, console)
 
@@ -96,7 +117,7 @@ def status(*, suite_file: Path, store: Path, night: str | None) -> int:
     On a terminal it goes on to show it as long as the night is being played; Ctrl-C ends that.
     """
     folder = _night(load_suite(suite_file), store, night)
-    console = _console()
+    console = console_of()
     shown = status_of(store, folder, now_s=unix_s())
     if not (console.is_terminal and shown.led and not shown.state.ended):
         console.print(shown)
@@ -112,7 +133,7 @@ def status(*, suite_file: Path, store: Path, night: str | None) -> int:
     return exit_code(shown.state)
 
 
-def _console() -> Console:
+def console_of() -> Console:
     """Return the console; of a log of a nightly job nobody knows how wide it is shown."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
@@ -134,7 +155,7 @@ def _announce(lead: Lead, console: Console) -> None:
     begins = "goes on with" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
-        f" {many(len(state.planned), 'entry', 'entries')}, {conductor.slots.runs} at once,"
+        f" {_planned(lead)}, {conductor.slots.runs} at once,"
         f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
@@ -145,6 +166,12 @@ def _announce(lead: Lead, console: Console) -> None:
             )
         for sentence in item.left:
             _tell_left(sentence, console)
+
+
+def _planned(lead: Lead) -> str:
+    if lead.suite.hunt is not None:
+        return f"a hunt on {', '.join(lead.suite.hunt.systems)}"
+    return many(len(lead.conductor.state.planned), "entry", "entries")
 
 
 def _terminal_may_be_gone() -> contextlib.suppress:

@@ -20,6 +20,7 @@ def next_item(
     left_s: float,
     places: Mapping[int, str],
     taken: Collection[str],
+    more: bool = False,
 ) -> Item | None:
     """Return the item whose turn it is; None: nothing fits now.
 
@@ -32,6 +33,7 @@ def next_item(
         left_s: Of the budget, in seconds.
         places: What each item has for itself, by number (see `place_of`).
         taken: The places of runs that are under way.
+        more: Whether there are other runs than repeats that are not planned yet.
     """
     fitting = [
         each
@@ -41,7 +43,7 @@ def next_item(
     ]
     repeats = [each for each in fitting if each.repeated]
     planned = [each for each in fitting if not each.repeated]
-    if repeats and (not planned or repeated_s(state) < share * state.budget_s):
+    if repeats and (not (planned or more) or repeated_s(state) < share * state.budget_s):
         return repeats[0]
     return planned[0] if planned else None
 

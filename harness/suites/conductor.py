@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 
 from harness.suites.choosing import estimate_s, next_item
-from harness.suites.expansion import Entry
 from harness.suites.journal import (
     CutShort,
     Ended,
@@ -30,13 +29,15 @@ from harness.suites.judging import Judge, JudgeEvent, NotJudged, WasJudged
 from harness.suites.night import Item, NightState, Phase, folded
 from harness.suites.nights import NightFolder
 from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasPlayed, WasRefused
-from harness.suites.repeats import measured, owed
+from harness.suites.repeats import measured
 from harness.suites.slots import Slots, place_of
+from harness.suites.source import Source
 from harness.suites.suite import Suite
 from results.record.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
 from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.verdict_json import read_verdict
@@ -59,7 +60,7 @@ class Conductor:
 
     Attributes:
         suite: What is played.
-        entries: By name.
+        source: Where its runs come from.
         store: The folder of runs.
         folder: The night's.
         slots: How many runs are under way at once.
@@ -69,7 +70,7 @@ class Conductor:
     """
 
     suite: Suite
-    entries: Mapping[str, Entry]
+    source: Source
     store: Path
     folder: NightFolder
     slots: Slots
@@ -81,6 +82,8 @@ class Conductor:
     _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
     _plays: dict[int, Play] = field(default_factory=dict)
     _places: dict[int, str] = field(default_factory=dict)
+    _has_more: bool = True
+    """Whether the source may still draw runs."""
     _finishes: bool = False
     """Set by a signal's handler, which must take no lock."""
     _asked: Iterator[int] = field(default_factory=partial(count, 1))
@@ -124,7 +127,7 @@ class Conductor:
             self._judge.open()
             for item in self.state.having(Phase.PLAYED):
                 self._judge.judge(item.run_id)
-            self.write(*owed(self.state, self.suite.repeat))
+            self.write(*self.source.owed(self.state))
             while self._step():
                 pass
             left = self.state.having(Phase.WAITING)
@@ -173,23 +176,46 @@ class Conductor:
         taken = {self._places[number] for number in self._plays if self._places[number]}
         for item in self.state.having(Phase.WAITING):
             if item.number not in self._places:
-                entry = self.entries.get(item.entry)
-                self._places[item.number] = place_of(entry.plan(0)) if entry else ""
+                plan = self._plan(item)
+                self._places[item.number] = place_of(plan) if plan else ""
         turn = next_item(
             _without(self.state, self._plays),
             share=self.suite.repeat.share,
             left_s=self.deadline - unix_s(),
             places=self._places,
             taken=taken,
+            more=self._has_more,
         )
+        if turn is None and self._has_more:
+            return self._draw()
         if turn is not None:
             self._start(turn)
         return turn is not None
 
+    def _draw(self) -> bool:
+        """Plan another run, if it fits in the budget; tell whether there is one."""
+        left_s = self.deadline - unix_s()
+        drawn = self.source.draw(self.state) if left_s > 0 else None
+        if drawn is None or estimate_s(self.state, Item(planned=drawn)) > left_s:
+            self._has_more = False
+            return bool(self.state.having(Phase.WAITING))
+        self.write(drawn)
+        return True
+
+    def _plan(self, item: Item) -> Plan | None:
+        try:
+            return self.source.plan(item.planned)
+        except PlanError:
+            return None
+
     def _start(self, item: Item) -> None:
         planned = item.planned
-        if item.entry not in self.entries:  # Another Logquake than the one that began the night.
+        try:
+            plan = self.source.plan(planned)
             sentence = "the suite of this night has no such entry for this version of Logquake"
+        except PlanError as refused:
+            plan, sentence = None, str(refused)
+        if plan is None:  # Another Logquake than the one that began the night.
             self.write(Unplayed(item=item.number, sentence=sentence))
             return
         night = Night(
@@ -201,7 +227,7 @@ class Conductor:
         )
         order = Order(
             item=item.number,
-            plan=self.entries[item.entry].plan(planned.seed),
+            plan=plan,
             night=night,
             limit_s=LIMIT_FACTOR * planned.lasts_s + LIMIT_S,
         )
@@ -253,19 +279,18 @@ class Conductor:
 
     def _judged(self, event: WasJudged) -> None:
         for item in self._played_as(event.run_id):
-            self.write(
-                Judged(
-                    item=item.number,
-                    run_id=event.run_id,
-                    valid=event.valid,
-                    allowed=event.allowed,
-                    as_expected=event.as_expected,
-                    signature=event.signature,
-                    sentence=event.sentence,
-                    reason=event.reason,
-                )
+            judged = Judged(
+                item=item.number,
+                run_id=event.run_id,
+                valid=event.valid,
+                allowed=event.allowed,
+                as_expected=event.as_expected,
+                signature=event.signature,
+                sentence=event.sentence,
+                reason=event.reason,
             )
-        self.write(*owed(self.state, self.suite.repeat))
+            self.write(judged, *self.source.seen(item, self.state, self.store))
+        self.write(*self.source.owed(self.state))
 
     def _not_judged(self, event: NotJudged) -> None:
         """Give a run up; if it was judged, and only told of no more, what is broken stays so."""

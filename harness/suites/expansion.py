@@ -85,15 +85,48 @@ def suite_named(path: Path) -> Suite:
     """
     suite = load_suite(path)
     if not is_own_file(path):
-        for entry in entries_of(suite):
-            if beyond := reaching(entry.plan(entry.seed or 0)):
+        for name, plan in plans_of(suite).items():
+            if beyond := reaching(plan):
                 key, value = next(iter(beyond.items()))
                 raise SuiteError(
                     f"the suite {path} can be a stranger's, and by the {key} {value} its entry"
-                    f" {entry.name} reaches beyond the run; if you mean that, make the file yours"
+                    f" {name} reaches beyond the run; if you mean that, make the file yours"
                     " (chown), and writable by you only (chmod go-w)"
                 )
     return suite
+
+
+def plans_of(suite: Suite) -> dict[str, Plan]:
+    """Return a plan of each entry, by its name; of a hunt, one of each system.
+
+    Raises:
+        SuiteError: There can be no such run.
+    """
+    if suite.hunt is not None:
+        return {system: hunted_plan(suite, system) for system in suite.hunt.systems}
+    return {each.name: each.plan(each.seed or 0) for each in entries_of(suite)}
+
+
+def hunted_plan(suite: Suite, system: str) -> Plan:
+    """Return a plan of a hunt on one of its systems, with nothing else drawn.
+
+    Raises:
+        SuiteError: There can be no such run.
+    """
+    assert suite.hunt is not None
+    hosts = suite.hunt.hosts
+    values = joined(
+        suite.plan,
+        suite.hosts.get(hosts.partition(":")[0], {}),
+        {"system": system, "hosts": hosts},
+    )
+    try:
+        plan = completed_plan(values, {"seed": 0}, broker={}, client={})
+    except (PlanError, UserError) as refused:
+        raise SuiteError(f"the hunt {suite.name} on {system}: {refused}") from refused
+    if refusal := from_a_file(plan.named, f"the hunt {suite.name}"):
+        raise SuiteError(refusal)
+    return plan
 
 
 def entries_of(suite: Suite) -> tuple[Entry, ...]:

@@ -8,7 +8,7 @@ by `harness.suites.night`.
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError
 from results.record.atomic import append_synced, store_error
 from results.record.clock import unix_s
 from results.record.night import Why
+from results.record.plan_parts import PlannedFault
 from results.record.reading import read_bytes
 from results.record.terms import Validity
 from results.wording.inert import inert
@@ -57,6 +58,10 @@ class Planned(_Line):
     """From its start to its verdict, as estimated; 0: it was not."""
     measured: bool = False
     """Whether runs of the store say so."""
+    plan: dict[str, Any] = Field(default_factory=dict)
+    """Of a run that a hunt drew: its plan, whole but for the seed; empty: its entry has it."""
+    parent: str = ""
+    """The run id of the run whose faults a hunt changed; empty: they are dealt."""
 
 
 class Started(_Line):
@@ -114,6 +119,22 @@ class Judged(_Line):
     """The first broken guarantee with its ids, or why the verdict is unknown."""
 
 
+class Reached(_Line):
+    """What a run of a hunt reached, and which faults took effect in it.
+
+    Of transitions and successions it has those that no earlier line of the journal has, and none
+    if the run repeats another one.
+    """
+
+    event: Literal["reached"] = "reached"
+    item: int
+    transitions: tuple[str, ...] = ()
+    successions: tuple[tuple[str, str], ...] = ()
+    broken: tuple[str, ...] = ()
+    """The promises that it broke, without their symptoms."""
+    faults: tuple[PlannedFault, ...] = ()
+
+
 class Unplayed(_Line):
     """There is no verdict, and there will be none tonight."""
 
@@ -160,8 +181,8 @@ class Ended(_Line):
 
 
 Line = (
-    Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Stopped | Resumed
-    | Dropped | Ended
+    Begun | Planned | Started | Played | CutShort | Judged | Reached | Unplayed | LeftOut | Stopped
+    | Resumed | Dropped | Ended
 )  # fmt: skip
 MAX_JOURNAL_BYTES = 256 << 20
 """A night of ten thousand runs writes a tenth of it."""

@@ -1,7 +1,7 @@
 """From a suite's file to a night: a new one, or one that was killed and goes on."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +9,9 @@ from pathlib import Path
 
 from harness.suites.conductor import Conductor
 from harness.suites.estimates import estimate, refresh
-from harness.suites.expansion import Entry, entries_of, suite_named
+from harness.suites.expansion import Entry, entries_of, plans_of, suite_named
+from harness.suites.hunting.families import families_of
+from harness.suites.hunting.hunter import Hunter
 from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
@@ -18,6 +20,7 @@ from harness.suites.playing import heal, note_cut_short
 from harness.suites.reports import causes_until, write_results
 from harness.suites.retention import retire
 from harness.suites.slots import slots
+from harness.suites.source import Entries, Source
 from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.webhook import post
 from results.export.contents import MANIFEST
@@ -88,6 +91,7 @@ def opened(
     *,
     mode: Resumption = Resumption.AUTO,
     only: Callable[[Entry], bool] | None = None,
+    before: Sequence[NightState] = (),
 ) -> Iterator[Lead]:
     """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
 
@@ -99,6 +103,7 @@ def opened(
         store: The folder of runs.
         mode: Whether to go on.
         only: Which entries a new night plays; None: all.
+        before: Of a hunt: parts that other stores have.
 
     Raises:
         SuiteError: The suite cannot be played.
@@ -106,7 +111,7 @@ def opened(
             to resume.
     """
     suite = suite_named(path)
-    entries = entries_of(suite)
+    entries = _entries(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:
@@ -114,11 +119,11 @@ def opened(
         if mode is Resumption.RESUME and last is None:
             raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
         if last is not None and _goes_on(last.state(), mode):
-            yield _resumed(last, store, mode)
+            yield _resumed(last, store, mode, before)
             return
         said = _wind_up(last, store, suite) if last is not None else ""
         wanted = [each for each in entries if only is None or only(each)]
-        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store)
+        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store, before)
         lead.wound_up = said
         yield lead
     finally:
@@ -140,11 +145,14 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
     return mode is Resumption.RESUME or (mode is Resumption.AUTO and unix_s() < state.deadline)
 
 
-def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
+def _new(
+    suite: Suite, entries: list[Entry], text: str, store: Path, before: Sequence[NightState]
+) -> Lead:
     past = [folder.state() for folder in nights_of(store, suite.name)]
     folder = _fresh_folder(store, suite.name)
     write_atomically(folder.suite, text)
-    lead = _lead(suite, entries, store, folder, deadline=unix_s() + suite.budget)
+    deadline = unix_s() + suite.budget
+    lead = _lead(suite, entries, store, folder, deadline=deadline, before=before)
     played = [[item.entry for item in night.having(Phase.JUDGED)] for night in past]
     waited = waited_nights(entries, played)
     turn = ordered(entries, waited=waited, night=folder.night)
@@ -190,9 +198,9 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     """
     try:
         begun = load_suite(folder.suite)
-        entries = list(entries_of(begun))
+        entries = _entries(begun)
     except SuiteError:
-        begun, entries = suite, list(entries_of(suite))
+        begun, entries = suite, _entries(suite)
     lead = _lead(begun, entries, store, folder, deadline=0, resumed=True)
     _go_on(lead)
     state = lead.play()
@@ -200,13 +208,17 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     return said and f"the night {folder.night}, which was not finished: {said}"
 
 
-def _resumed(folder: NightFolder, store: Path, mode: Resumption) -> Lead:
+def _resumed(
+    folder: NightFolder, store: Path, mode: Resumption, before: Sequence[NightState]
+) -> Lead:
     """Open a night that was left unfinished."""
     suite = load_suite(folder.suite)
     state = folder.state()
     left_s = suite.budget - state.active_s
     deadline = unix_s() + left_s if mode is Resumption.RESUME else state.deadline
-    lead = _lead(suite, list(entries_of(suite)), store, folder, deadline=deadline, resumed=True)
+    lead = _lead(
+        suite, _entries(suite), store, folder, deadline=deadline, resumed=True, before=before
+    )
     _go_on(lead)
     return lead
 
@@ -225,20 +237,40 @@ def _lead(
     *,
     deadline: float,
     resumed: bool = False,
+    before: Sequence[NightState] = (),
 ) -> Lead:
-    if not entries:
+    if not entries and suite.hunt is None:
         raise SuiteError(f"no entry of {suite.name} was asked for")
+    plans = [each.plan(0) for each in entries] or plans_of(suite).values()
     conductor = Conductor(
         suite=suite,
-        entries={each.name: each for each in entries},
+        source=_source(suite, entries, store, folder, before),
         store=store,
         folder=folder,
-        slots=slots(suite.parallel, [each.plan(0) for each in entries]),
+        slots=slots(suite.parallel, plans),
         deadline=deadline,
     )
     lead = Lead(suite=suite, conductor=conductor, store=store, resumed=resumed)
     conductor.changed = lead.changed
     return lead
+
+
+def _entries(suite: Suite) -> list[Entry]:
+    """Return the entries of a suite; a hunt has none."""
+    return [] if suite.hunt else list(entries_of(suite))
+
+
+def _source(
+    suite: Suite,
+    entries: list[Entry],
+    store: Path,
+    folder: NightFolder,
+    before: Sequence[NightState],
+) -> Source:
+    if suite.hunt is None:
+        return Entries({each.name: each for each in entries}, suite.repeat)
+    here = [each.state() for each in nights_of(store, suite.name) if each.night < folder.night]
+    return Hunter(suite, families_of(suite), [*before, *here])
 
 
 def _cut_short(state: NightState, store: Path) -> list[CutShort]:

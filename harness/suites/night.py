@@ -14,6 +14,7 @@ from harness.suites.journal import (
     Line,
     Planned,
     Played,
+    Reached,
     Resumed,
     Started,
     Stopped,
@@ -53,6 +54,7 @@ class Item:
         main_s: How long its main phase was.
         dropped: Which faults its schedule left out, and why, in sentences.
         judged: Its verdict.
+        reached: Of a hunt's run: what it reached.
         sentence: Why it was not played, not to its end, or has no verdict.
     """
 
@@ -68,6 +70,7 @@ class Item:
     main_s: float = 0
     dropped: tuple[str, ...] = ()
     judged: Judged | None = None
+    reached: Reached | None = None
     sentence: str = ""
 
     @property
@@ -195,6 +198,10 @@ def _with(state: NightState, line: Line) -> NightState:
             return replace(state, stopped=line.sentence)
         case Dropped():
             return replace(state, dropped=(*state.dropped, *line.run_ids))
+        case Reached():  # It comes behind the verdict, after which nothing else changes a run.
+            item = state.items.get(line.item)
+            known = item is None or item.reached is not None
+            return state if known else _put(state, replace(item, reached=line))
         case _:
             item = state.items.get(line.item)
             return state if item is None else _put(state, _moved(item, line))

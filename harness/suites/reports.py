@@ -5,9 +5,11 @@ from pathlib import Path
 
 from harness.exit_codes import BY_VALIDITY
 from harness.suites.causes import Cause, causes_of
+from harness.suites.hunting.keeping import write_results_of_hunt
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, nights_of
+from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.summary import summary_markdown
 from results.record.atomic import write_atomically
 from results.record.terms import VALIDITY_RANK, Validity
@@ -23,6 +25,17 @@ def write_results(store: Path, suite: str, folder: NightFolder) -> None:
     causes = causes_of(nights)
     write_atomically(folder.junit, junit_xml(nights[-1], causes))
     write_atomically(folder.summary, summary_markdown(nights[-1], causes))
+    begun = _begun(folder)
+    if begun is not None and begun.hunt is not None:
+        write_results_of_hunt(begun, nights, folder.root, store=store)
+
+
+def _begun(folder: NightFolder) -> Suite | None:
+    """Return the suite as it was when a night began; None if this version cannot read it."""
+    try:
+        return load_suite(folder.suite)
+    except SuiteError:
+        return None
 
 
 def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightState]:

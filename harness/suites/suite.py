@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from results.record.plan import PlanError
+from results.record.plan import ALL, NEMESIS_KINDS, PlanError
 
 NONE = "none"
 """Of the axis `nemeses`: no fault."""
@@ -107,6 +107,47 @@ class Keep(Table):
     gib: float | None = Field(default=None, gt=0)
 
 
+class Hunt(Table):
+    """What is drawn, run after run, where a suite has no entries: see `harness/suites/hunting`."""
+
+    systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
+    controls: dict[str, str] = Field(default_factory=dict)
+    """By system: one without the bugs that are looked for; failures are played there, too."""
+    workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
+    families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
+    """Of faults, that runs draw from; `all`: those that can be played here."""
+    most_families: int = Field(default=4, ge=1, le=40)
+    """So many a run has at most."""
+    clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
+    hosts: str = "auto"
+    guided: bool = True
+    """Whether what was reached decides what is drawn; otherwise each value is as likely."""
+    escalate: bool = True
+    """Whether faults come denser as long as runs hold."""
+    repeats: int = Field(default=5, ge=0, le=100)
+    """How often the first run of a failure is repeated, and its plans played on the control."""
+    main: float | None = Field(default=None, gt=0)
+    """Of main phases, repeats not counted, in seconds; written as `4h`. None: the budget decides."""
+
+    @field_validator("main", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> object:
+        return seconds_of(value) if isinstance(value, str) else value
+
+    @field_validator("families")
+    @classmethod
+    def _known(cls, families: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted({*families} - {*NEMESIS_KINDS, ALL}):
+            raise ValueError(f"there is no family {unknown[0]!r} of faults")
+        return families
+
+    @model_validator(mode="after")
+    def _controls_of_systems(self) -> "Hunt":
+        if strange := sorted(self.controls.keys() - {*self.systems}):
+            raise ValueError(f"controls: {strange[0]} is none of the systems")
+        return self
+
+
 class Suite(Table):
     """A suite, as its file says."""
 
@@ -123,6 +164,7 @@ class Suite(Table):
     """What a kind of hosts needs: `[hosts.docker]` with an `image`."""
     axes: Axes | None = None
     entries: tuple[HandEntry, ...] = ()
+    hunt: Hunt | None = None
     exclude: tuple[Match, ...] = ()
     weights: tuple[Weight, ...] = ()
     repeat: Repeat = Repeat()
@@ -142,6 +184,10 @@ class Suite(Table):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Suite":
+        if self.hunt and (self.axes or self.entries or self.exclude or self.weights):
+            raise ValueError(
+                "hunt: a hunt draws what it plays; leave out axes, entries, exclude and weights"
+            )
         for name in self.axes.configurations if self.axes else ():
             if name != DEFAULT and name not in self.configurations:
                 near = _nearest(name, self.configurations)
@@ -225,7 +271,7 @@ def _keys(table: list[str]) -> Iterator[str]:
     """Return the keys of a table of the suite, by the way to it: `["entries", "0"]`."""
     known: Mapping[str, type[Table]] = {
         "": Suite, "axes": Axes, "entries": HandEntry, "exclude": Match, "weights": Weight,
-        "repeat": Repeat, "keep": Keep,
+        "repeat": Repeat, "keep": Keep, "hunt": Hunt,
     }  # fmt: skip
     yield from known.get(table[0] if table else "", Suite).model_fields
 

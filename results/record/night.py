@@ -16,6 +16,7 @@ class Why(StrEnum):
     PLANNED = "planned"
     SAME_SEED = "same-seed"
     FRESH_SEED = "fresh-seed"
+    CONTROL = "control"
 
     @property
     def words(self) -> str:
@@ -27,6 +28,7 @@ _WORDS = {
     Why.PLANNED: "entry of the suite",
     Why.SAME_SEED: "repeat with the same seed",
     Why.FRESH_SEED: "repeat with a new seed",
+    Why.CONTROL: "the same plan on the control system",
 }
 
 

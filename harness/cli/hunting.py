@@ -1,0 +1,89 @@
+"""`logquake hunt`: random runs that look for what they have not seen."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import JAVA, STORE
+from harness.cli.suite import lead_night
+from harness.suites.expansion import suite_named
+from harness.suites.hunting.keeping import write_results_of_hunt
+from harness.suites.journal import load_journal
+from harness.suites.leading import Resumption
+from harness.suites.night import NightState, folded
+from harness.suites.suite import Suite, SuiteError
+
+JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.argument("hunt_file", metavar="HUNT.toml", type=click.Path(path_type=Path))
+@STORE
+@JAVA
+@click.option(
+    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a part."
+)
+@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new part in any case.")
+@click.option(
+    "--before",
+    "parts",
+    metavar="JOURNAL",
+    multiple=True,
+    type=JOURNAL,
+    help="A part that another store has; may be repeated.",
+)
+@click.option("--merge", is_flag=True, help="Play nothing: write the table and the page of parts.")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="With --merge: where to.",
+)
+def hunt(
+    *,
+    hunt_file: Path,
+    store: Path,
+    mode: str | None,
+    parts: tuple[Path, ...],
+    merge: bool,
+    into: Path | None,
+) -> int:
+    """Play runs that are drawn, one after the other, where new behaviour was seen last.
+
+    Ctrl-C starts no more runs, and waits for those under way; the same command goes on. A part is a
+    night of a suite: STORE/.suites/NAME/NIGHT has its journal.jsonl, hunt.md, hunt.html, and
+    failures/ with a plan and a bundle of each failure. The exit code is the worst verdict's.
+    """
+    found = suite_named(hunt_file)
+    if found.hunt is None:
+        raise SuiteError(f"{hunt_file} has no [hunt]; play it with: logquake suite run")
+    before = [part_of(path) for path in parts]
+    if merge:
+        return _merged(found, before, into)
+    if into is not None:
+        raise click.UsageError("--into goes with --merge")
+    return lead_night(("hunt",), hunt_file, store, mode, before=before)
+
+
+def part_of(journal: Path) -> NightState:
+    """Return the part of a hunt that a journal tells.
+
+    Raises:
+        SuiteError: It is none.
+    """
+    state = folded(load_journal(journal))
+    if not state.night:
+        raise SuiteError(f"{journal} is not the journal of a hunt")
+    return state
+
+
+def _merged(found: Suite, parts: list[NightState], into: Path | None) -> int:
+    if not parts:
+        raise click.UsageError("--merge needs parts: name each with --before JOURNAL")
+    parts.sort(key=lambda each: each.begun_at)
+    folder = into or Path()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_results_of_hunt(found, parts, folder, store=None)
+    click.echo(folder / "hunt.md")
+    click.echo(folder / "hunt.html")
+    return 0

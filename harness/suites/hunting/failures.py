@@ -1,0 +1,145 @@
+"""The failures of a hunt: how often each recurs, and whether the control system has it, too.
+
+Two runs failed alike if they are of one system and broke the same promises, whatever faults they
+had: a hunt draws other faults for each run. The first run of a failure is repeated, with its own
+seed and with new ones. The same plans are played on the control system. What a repeat finds is
+counted, and not repeated in its turn.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.suites.expansion import drawn
+from harness.suites.journal import Planned
+from harness.suites.night import Item, NightState
+from results.record.night import Why
+from results.record.terms import Validity
+from results.repeats import Rate
+
+_NAME_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What one system broke.
+
+    Attributes:
+        system: Which one.
+        broken: The promises.
+        runs: Drawn runs that broke them, the first one first.
+        repeats: Runs of the first one's plan, with its seed and new ones.
+        controls: The same on the control system.
+    """
+
+    system: str
+    broken: tuple[str, ...]
+    runs: tuple[Item, ...]
+    repeats: tuple[Item, ...] = ()
+    controls: tuple[Item, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """How its files are called, without their endings: `kafka-3.6.1-isr-not-restored`."""
+        words = "-".join((self.system, *self.broken))
+        return re.sub(r"[^A-Za-z0-9.]+", "-", words)[:_NAME_CHARACTERS]
+
+    @property
+    def recurs(self) -> Rate:
+        """How many of the repeats with a verdict broke one of the promises again."""
+        return self._rate(self.repeats)
+
+    @property
+    def on_control(self) -> Rate:
+        """The same of the control system's runs."""
+        return self._rate(self.controls)
+
+    def _rate(self, items: Iterable[Item]) -> Rate:
+        judged = [each for each in items if each.outcome in {Validity.VALID, Validity.INVALID}]
+        return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
+
+    def is_had_by(self, item: Item) -> bool:
+        """Tell whether a run broke one of the promises."""
+        told = item.reached.broken if item.reached else ()
+        return not {*told}.isdisjoint(self.broken)
+
+
+def failures(states: Sequence[NightState]) -> list[Failure]:
+    """Return the failures of a hunt's parts, the first one first."""
+    items = [item for state in states for item in state.items.values()]
+    alike: dict[tuple[str, tuple[str, ...]], list[Item]] = {}
+    for item in sorted(items, key=lambda each: (each.judged_at, each.number)):
+        if _fails(item):
+            assert item.reached is not None
+            key = (str(item.planned.plan.get("system", "")), item.reached.broken)
+            alike.setdefault(key, []).append(item)
+    repeated: dict[str, list[Item]] = {}
+    for item in items:
+        repeated.setdefault(item.planned.repeats, []).append(item)
+    return [
+        _failure(system, broken, runs, repeated) for (system, broken), runs in alike.items()
+    ]
+
+
+def _failure(
+    system: str,
+    broken: tuple[str, ...],
+    runs: Sequence[Item],
+    repeated: Mapping[str, Sequence[Item]],
+) -> Failure:
+    again = [each for run in runs for each in repeated.get(run.run_id, ())]
+    return Failure(
+        system=system,
+        broken=broken,
+        runs=tuple(runs),
+        repeats=tuple(each for each in again if each.planned.why is not Why.CONTROL),
+        controls=tuple(each for each in again if each.planned.why is Why.CONTROL),
+    )
+
+
+def _fails(item: Item) -> bool:
+    return (
+        not item.repeated
+        and item.outcome is Validity.INVALID
+        and item.reached is not None
+        and bool(item.reached.broken)
+    )
+
+
+def owed(
+    states: Sequence[NightState], *, repeats: int, controls: Mapping[str, str]
+) -> list[Planned]:
+    """Return the runs that failures are owed and that are not planned yet.
+
+    A failure of an earlier part that was repeated there is owed nothing.
+
+    Args:
+        states: The hunt's parts; the last is the one that goes on.
+        repeats: How many of each.
+        controls: The control system, by system.
+    """
+    number, lines = max(states[-1].items, default=0), list[Planned]()
+    for failure in failures(states):
+        first = failure.runs[0]
+        wanted = list(_wanted(first, repeats, controls.get(failure.system)))
+        for planned in wanted[len(failure.repeats) + len(failure.controls) :]:
+            lines.append(planned.model_copy(update={"item": number + len(lines) + 1}))
+    return lines
+
+
+def _wanted(first: Item, repeats: int, control: str | None) -> Iterable[Planned]:
+    """Yield a failure's repeats in their order, each with its control."""
+    for copy in range(repeats):
+        seed = first.planned.seed if copy == 0 else drawn(first.run_id, copy)
+        again = first.planned.model_copy(
+            update={
+                "seed": seed,
+                "why": Why.SAME_SEED if copy == 0 else Why.FRESH_SEED,
+                "repeats": first.run_id,
+                "parent": "",
+            }
+        )
+        yield again
+        if control is not None:
+            plan = {**again.plan, "system": control}
+            yield again.model_copy(update={"why": Why.CONTROL, "plan": plan})

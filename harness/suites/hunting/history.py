@@ -1,0 +1,108 @@
+"""What a hunt knows from its journals: its runs, what each reached first, how often they held."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.suites.hunting.arms import Pull, gains
+from harness.suites.night import Item, NightState
+from nemesis.registry import KINDS
+from results.record.plan import Plan, plan_from
+from results.record.terms import Validity
+
+PLAIN_CLIENT = "librdkafka"
+_TRANSITION, _SUCCESSION = 3, 1
+"""How much one weighs that no run of the hunt reached before."""
+
+
+@dataclass(frozen=True, kw_only=True)  # Not slotted: what is worked out is kept.
+class Drawn:
+    """A run that a hunt drew and judged.
+
+    Attributes:
+        item: As the journal has it.
+        new_transitions, new_successions: What it reached first of all runs of the hunt.
+    """
+
+    item: Item
+    new_transitions: tuple[str, ...]
+    new_successions: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Its plan."""
+        return plan_of(self.item)
+
+    @property
+    def score(self) -> float:
+        """What it reached that was new, a minute of its main phase."""
+        new = _TRANSITION * len(self.new_transitions) + _SUCCESSION * len(self.new_successions)
+        return 60 * new / self.plan.time_limit_s
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """Its values by choice."""
+        return choices_of(self.plan)
+
+    @property
+    def held(self) -> bool:
+        """Whether its verdict is valid."""
+        return self.item.outcome is Validity.VALID
+
+
+def plan_of(item: Item) -> Plan:
+    """Return the plan of a drawn run.
+
+    Raises:
+        PlanError: Another version of Logquake drew it, and this one knows no such plan.
+    """
+    return plan_from({**item.planned.plan, "seed": item.planned.seed})
+
+
+def choices_of(plan: Plan) -> Mapping[str, tuple[str, ...]]:
+    """Return the values that a run has of what a hunt chooses, by choice."""
+    kinds = [fault.kind for fault in plan.faults or ()]
+    families = plan.nemesis if plan.faults is None else _families(kinds, plan.hosts)
+    return {
+        "system": (plan.system,),
+        "workload": (plan.workload,),
+        "client": (plan.client_kind or PLAIN_CLIENT,),
+        "family": tuple(families),
+    }
+
+
+def _families(kinds: Iterable[str], hosts: str) -> tuple[str, ...]:
+    return tuple(sorted({KINDS[kind].family_for(hosts) for kind in kinds}))
+
+
+def history(states: Sequence[NightState]) -> list[Drawn]:
+    """Return the drawn runs of a hunt that were judged, in the order of their verdicts.
+
+    Args:
+        states: Its parts, the oldest first.
+    """
+    transitions: set[str] = set()
+    successions: set[tuple[str, str]] = set()
+    found = []
+    for state in states:
+        drawn = [each for each in state.planned if each.planned.plan and each.reached]
+        for item in sorted(drawn, key=lambda each: (each.judged_at, each.number)):
+            assert item.reached is not None
+            told = {*item.reached.transitions}, {*item.reached.successions}
+            run = Drawn(
+                item=item,
+                new_transitions=tuple(sorted(told[0] - transitions)),
+                new_successions=tuple(sorted(told[1] - successions)),
+            )
+            found.append(run)
+            transitions |= told[0]
+            successions |= told[1]
+    return found
+
+
+def pulls_of(runs: Sequence[Drawn]) -> list[Pull]:
+    """Return runs as the bandits see them."""
+    compared = gains([run.score for run in runs])
+    return [
+        Pull(choices=run.choices, gain=gain) for run, gain in zip(runs, compared, strict=True)
+    ]

@@ -1,0 +1,165 @@
+"""Draws the runs of a hunt: a pure function of what its journals say.
+
+Each run draws a system, a workload, a client and some families of faults. Guided, bandits prefer
+what reached new behaviour of late (`arms.py`), and every second run takes the faults of a run that
+reached something new, and changes them (`mutation.py`). Blind, each value is as likely, and all
+faults are dealt anew. The settings come from the swarm in both. The level of the faults rises with
+each run of a system and a workload that holds (`nemesis/levels.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+from harness.plans import completed_plan
+from harness.suites.expansion import SEEDS, joined
+from harness.suites.hunting.arms import Pull, best
+from harness.suites.hunting.failures import owed
+from harness.suites.hunting.families import Families
+from harness.suites.hunting.history import PLAIN_CLIENT, Drawn, history, pulls_of
+from harness.suites.hunting.mutation import Mutation
+from harness.suites.hunting.seen import reached_by
+from harness.suites.journal import Line, Planned
+from harness.suites.night import Item, NightState
+from harness.suites.suite import Hunt, Suite, SuiteError
+from nemesis.levels import next_level
+from results.index.reading import lasts_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, plan_from
+
+MUTATES = 0.5
+PARENTS = 10
+"""So many of the last runs that reached something new may be changed."""
+TRIES = 100
+"""Not each workload suits each system and client."""
+
+
+class Hunter:
+    """Where the runs of a hunt come from.
+
+    Args:
+        suite: With `[hunt]`.
+        families: By system: the families of faults that can be played, with their kinds.
+        before: The hunt's earlier parts, the oldest first.
+    """
+
+    def __init__(self, suite: Suite, families: Families, before: Sequence[NightState]) -> None:
+        assert suite.hunt is not None
+        self._suite, self._hunt = suite, suite.hunt
+        self._families = families
+        self._before = list(before)
+
+    def plan(self, planned: Planned) -> Plan:
+        """Return the plan of a run.
+
+        Raises:
+            PlanError: There can be no such run: the control system cannot do what it asks for.
+        """
+        return plan_from({**planned.plan, "seed": planned.seed})
+
+    def draw(self, state: NightState) -> Planned | None:
+        """Return another run; None: the main phases that were asked for are all drawn.
+
+        Raises:
+            SuiteError: No values of the hunt suit each other.
+        """
+        if self._hunt.main is not None and self._drawn_s(state) >= self._hunt.main:
+            return None
+        number = max(state.items, default=0) + 1
+        rng = Random(f"{state.suite}/{state.night}/{number}")
+        runs = history([*self._before, state])
+        pulls = pulls_of(runs) if self._hunt.guided else []
+        refused: PlanError | None = None
+        for _ in range(TRIES):
+            try:
+                plan, parent = self._drawn(runs, pulls, rng)
+            except PlanError as why_not:
+                refused = why_not
+                continue
+            return Planned(
+                item=number,
+                entry=f"{_name(plan)}#{number}",
+                seed=plan.seed,
+                lasts_s=lasts_s(plan),
+                plan={
+                    key: value
+                    for key, value in plan.model_dump(mode="json", exclude_unset=True).items()
+                    if key != "seed"
+                },
+                parent=parent,
+            )
+        raise SuiteError(f"the hunt {self._suite.name} can draw no run: {refused}") from refused
+
+    def owed(self, state: NightState) -> list[Planned]:
+        """Return the repeats and controls of failures that are not planned yet."""
+        hunt = self._hunt
+        return owed([*self._before, state], repeats=hunt.repeats, controls=hunt.controls)
+
+    def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
+        """Return what a run reached first of all drawn runs of this part, and what it broke."""
+        before = [each.reached for each in state.planned if each.reached]
+        line = reached_by(RunPaths(store / item.run_id), item.number, before=before)
+        # What a repeat reaches is no merit of the search.
+        none: dict[str, object] = {"transitions": (), "successions": ()} if item.repeated else {}
+        return [line.model_copy(update=none)]
+
+    def _drawn_s(self, state: NightState) -> float:
+        drawn = [each for each in state.planned if each.planned.plan]
+        return sum(self.plan(each.planned).time_limit_s for each in drawn)
+
+    def _drawn(
+        self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random
+    ) -> tuple[Plan, str]:
+        """Return a plan, and the run whose faults it changes; empty: they are dealt."""
+        parents = [run for run in runs if run.score and run.item.reached and run.item.reached.faults]
+        if self._hunt.guided and parents and rng.random() < MUTATES:
+            parent = rng.choice(parents[-PARENTS:])
+            return self._changed(parent, rng), parent.item.run_id
+        return self._dealt(runs, pulls, rng), ""
+
+    def _dealt(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> Plan:
+        hunt = self._hunt
+        (system,) = best("system", hunt.systems, pulls, rng)
+        (workload,) = best("workload", hunt.workloads, pulls, rng)
+        (client,) = best("client", hunt.clients, pulls, rng)
+        count = rng.randint(1, hunt.most_families)
+        families = best("family", [*self._families[system]], pulls, rng, count=count)
+        values = {
+            "system": system, "workload": workload, "hosts": hunt.hosts, "nemesis": families,
+            **({} if client == PLAIN_CLIENT else {"client_kind": client}),
+            **({"level": _level(runs, system, workload)} if hunt.escalate else {}),
+        }  # fmt: skip
+        return self._whole(values, rng)
+
+    def _changed(self, parent: Drawn, rng: Random) -> Plan:
+        """Return the plan of a run with its faults changed a little, and another seed."""
+        plan = parent.plan
+        assert parent.item.reached is not None
+        kinds = [kind for each in self._families[plan.system].values() for kind in each]
+        faults = Mutation(plan, kinds, rng).of(parent.item.reached.faults)
+        left = {"seed", "nemesis", "level", "drawn"}
+        values = plan.model_dump(mode="json", exclude_unset=True, exclude=left)
+        written = [fault.model_dump(exclude_none=True) for fault in faults]
+        return completed_plan(
+            {**values, "faults": written}, {"seed": rng.randrange(SEEDS)}, broker={}, client={}
+        )
+
+    def _whole(self, values: Mapping[str, object], rng: Random) -> Plan:
+        hosts = self._suite.hosts.get(self._hunt.hosts.partition(":")[0], {})
+        whole = joined({"swarm": True}, self._suite.plan, hosts, values)
+        return completed_plan(whole, {"seed": rng.randrange(SEEDS)}, broker={}, client={})
+
+
+def _level(runs: Sequence[Drawn], system: str, workload: str) -> int:
+    """Return the level of the next run of a system and a workload, by how those before it held."""
+    alike = [
+        run for run in runs
+        if (run.plan.system, run.plan.workload) == (system, workload) and run.plan.faults is None
+    ]  # fmt: skip
+    return next_level([(run.plan.level, run.held) for run in alike])
+
+
+def _name(plan: Plan) -> str:
+    client = [plan.client_kind] if plan.client_kind else []
+    faults = "changed" if plan.faults is not None else "+".join(plan.nemesis)
+    return "/".join((plan.workload, plan.system, *client, faults))

@@ -1,0 +1,128 @@
+"""Changes a schedule of faults a little: what reached something new is tried with a difference.
+
+The changes are those that a person would try: a fault earlier or later, longer or shorter, on
+another target, of another kind; one more, one less; the same one again, just after its heal.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from nemesis.decks import Targets
+from results.record.plan import Plan
+from results.record.plan_parts import PlannedFault
+
+MOST_CHANGES = 3
+MOST_FAULTS = 40
+SHIFT_S = 4.0
+AFTER_S = 2.0
+STRETCH = (0.3, 2.5)
+SHORTEST_S = 0.3
+_DECIMALS = 3
+
+Faults = tuple[PlannedFault, ...]
+Change = Callable[["Mutation", Faults], Faults]
+
+
+class Mutation:
+    """Changes schedules of one plan.
+
+    Args:
+        plan: Its nodes, partitions and main phase bound what there can be.
+        kinds: Of faults that there may be.
+        rng: Draws.
+    """
+
+    def __init__(self, plan: Plan, kinds: Sequence[str], rng: Random) -> None:
+        self._kinds, self._rng = kinds, rng
+        self._targets = Targets(plan, rng)
+        self._until_s = plan.time_limit_s
+        self._longest_s = 0.8 * plan.delivery_timeout_s
+
+    def of(self, faults: Faults) -> Faults:
+        """Return a schedule with one to three changes, in the order of its faults' times."""
+        for _ in range(self._rng.randint(1, MOST_CHANGES)):
+            change = self._rng.choice(_CHANGES)
+            faults = change(self, faults)
+        return tuple(sorted(map(_rounded, faults), key=lambda each: (each.at_s, each.kind)))
+
+    def shift(self, faults: Faults) -> Faults:
+        """Move a fault by some seconds."""
+        by_s = self._rng.uniform(-SHIFT_S, SHIFT_S)
+        return self._with(faults, lambda fault: self._at(fault, fault.at_s + by_s))
+
+    def stretch(self, faults: Faults) -> Faults:
+        """Hold a fault for longer, or for a shorter time."""
+        factor = self._rng.uniform(*STRETCH)
+
+        def held(fault: PlannedFault) -> PlannedFault:
+            hold_s = min(max(fault.hold_s * factor, SHORTEST_S), self._longest_s, self._until_s)
+            return self._at(fault.model_copy(update={"hold_s": hold_s}), fault.at_s)
+
+        return self._with(faults, held)
+
+    def aim(self, faults: Faults) -> Faults:
+        """Aim a fault at another target: at that of another fault, half of the time."""
+        others = [each.target for each in faults]
+
+        def aimed(fault: PlannedFault) -> PlannedFault:
+            common = self._rng.random() < 1 / 2
+            target = self._rng.choice(others) if common else self._targets.next_for(fault.kind)
+            return fault.model_copy(update={"target": target})
+
+        return self._with(faults, aimed)
+
+    def exchange(self, faults: Faults) -> Faults:
+        """Play another kind of fault instead of one."""
+        return self._with(faults, lambda fault: self._new(fault.at_s, fault.hold_s))
+
+    def add(self, faults: Faults) -> Faults:
+        """Play one more fault, at any time."""
+        if len(faults) >= MOST_FAULTS:
+            return faults
+        hold_s = self._rng.choice([each.hold_s for each in faults] or [SHIFT_S])
+        return (*faults, self._new(self._rng.uniform(0, self._until_s), hold_s))
+
+    def repeat(self, faults: Faults) -> Faults:
+        """Strike whom has just recovered: the same fault again, soon after its heal."""
+        if not faults or len(faults) >= MOST_FAULTS:
+            return faults
+        first = self._rng.choice(faults)
+        at_s = first.at_s + first.hold_s + self._rng.uniform(0, AFTER_S)
+        return (*faults, self._at(first, at_s))
+
+    def drop(self, faults: Faults) -> Faults:
+        """Leave a fault out; never the last one."""
+        if len(faults) <= 1:
+            return faults
+        left = self._rng.randrange(len(faults))
+        return faults[:left] + faults[left + 1 :]
+
+    def _with(self, faults: Faults, change: Callable[[PlannedFault], PlannedFault]) -> Faults:
+        if not faults:
+            return faults
+        at = self._rng.randrange(len(faults))
+        return (*faults[:at], change(faults[at]), *faults[at + 1 :])
+
+    def _new(self, at_s: float, hold_s: float) -> PlannedFault:
+        kind = self._rng.choice(self._kinds)
+        fault = PlannedFault(kind=kind, target=self._targets.next_for(kind), hold_s=hold_s)
+        return self._at(fault, at_s)
+
+    def _at(self, fault: PlannedFault, at_s: float) -> PlannedFault:
+        """Return a fault at a time, or as near to it as the main phase allows."""
+        latest_s = max(0.0, self._until_s - fault.hold_s)
+        return fault.model_copy(update={"at_s": min(max(at_s, 0.0), latest_s)})
+
+
+_CHANGES: tuple[Change, ...] = (
+    Mutation.shift, Mutation.stretch, Mutation.aim, Mutation.exchange, Mutation.add,
+    Mutation.repeat, Mutation.drop,
+)  # fmt: skip
+
+
+def _rounded(fault: PlannedFault) -> PlannedFault:
+    """Return a fault with whole milliseconds; rounded up it could end after the main phase."""
+    def down(seconds: float) -> float:
+        return int(seconds * 10**_DECIMALS) / 10**_DECIMALS
+
+    return fault.model_copy(update={"at_s": down(fault.at_s), "hold_s": down(fault.hold_s)})

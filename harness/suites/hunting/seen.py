@@ -1,0 +1,73 @@
+"""What a judged run of a hunt reached and broke, and which faults took effect in it."""
+
+import json
+from collections.abc import Iterable
+
+from harness.suites.journal import Reached
+from results.reached import reached
+from results.record.atomic import StoreError
+from results.record.clock import NS_PER_S
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import PlanError, load_plan, plan_from
+from results.record.plan_parts import PlannedFault
+from results.record.terms import Validity
+from results.signature import signature_of
+from results.tables import RunTables
+from results.verdict_json import read_verdict
+
+_SHORTEST_S = 0.1
+
+
+def reached_by(paths: RunPaths, item: int, *, before: Iterable[Reached]) -> Reached:
+    """Return the journal's line of a judged run; what cannot be read is left out.
+
+    Args:
+        paths: The run.
+        item: Its number in the night.
+        before: Lines of this night. What they have is left out: a journal stays small.
+    """
+    tables, now, known = RunTables(paths), reached(paths), list(before)
+    transitions = now.transitions.difference(*(each.transitions for each in known))
+    successions = now.successions.difference(*(each.successions for each in known))
+    return Reached(
+        item=item,
+        transitions=tuple(sorted(transitions)),
+        successions=tuple(sorted(successions)),
+        broken=_broken(paths),
+        faults=_faults(tables),
+    )
+
+
+def _broken(paths: RunPaths) -> tuple[str, ...]:
+    try:
+        verdict, plan = read_verdict(paths.verdict), plan_from(load_plan(paths.plan))
+    except (StoreError, PlanError):
+        return ()
+    if verdict is None or verdict.valid is not Validity.INVALID:
+        return ()
+    signature = signature_of(verdict, plan, ())
+    return signature.anomalies if signature else ()
+
+
+def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
+    """Return the faults that were confirmed, as a plan has them: by time in the main phase."""
+    reached = {each.name: each.at_ns for each in load_milestones(tables.paths.milestones)}
+    found = []
+    rows = tables.record("faults", columns=["spec", "requested_ns", "confirmed_ns", "healed_ns"])
+    for row in rows.to_pylist():
+        if row["confirmed_ns"] is None or row["requested_ns"] is None:
+            continue
+        spec = json.loads(row["spec"])
+        healed_ns = row["healed_ns"] or row["confirmed_ns"]
+        held_s = spec["hold_s"] or (healed_ns - row["confirmed_ns"]) / NS_PER_S
+        at_s = (row["requested_ns"] - reached.get("main", 0)) / NS_PER_S
+        found.append(
+            PlannedFault(
+                at_s=round(max(0.0, at_s), 3),
+                kind=spec["kind"],
+                target=spec["target"],
+                hold_s=max(held_s, _SHORTEST_S),
+            )
+        )
+    return tuple(sorted(found, key=lambda fault: (fault.at_s, fault.kind)))
