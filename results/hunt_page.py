@@ -105,11 +105,14 @@ def write_hunt(story: HuntStory, folder: Path) -> None:
 def hunt_markdown(story: HuntStory) -> str:
     """Return the table of a hunt, with a line of figures above."""
     counts = ", ".join(f"{count} {word}" for word, count in story.outcomes.items() if count)
-    lines = [
-        f"# {_text(story.name)}", "",
+    figures = (
         f"{story.hours:.1f} hours of main phases in {story.parts} parts: {counts or 'no run'}."
         f" {len(story.first)} transitions were reached, and"
-        f" {story.growth[-1][2] if story.growth else 0} pairs of them in succession.", "",
+        f" {story.growth[-1][2] if story.growth else 0} pairs of them in succession."
+    )
+    lines = [
+        f"# {_text(story.name)}", "",
+        figures, "",
         "| system | broken | repeats | control | first run | command |",
         "|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -23,7 +23,7 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a part."
 )
-@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new part in any case.")
+@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin another part.")
 @click.option(
     "--before",
     "parts",

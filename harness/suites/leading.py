@@ -123,7 +123,7 @@ def opened(
             return
         said = _wind_up(last, store, suite) if last is not None else ""
         wanted = [each for each in entries if only is None or only(each)]
-        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store, before)
+        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store, before=before)
         lead.wound_up = said
         yield lead
     finally:
@@ -146,7 +146,7 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
 
 
 def _new(
-    suite: Suite, entries: list[Entry], text: str, store: Path, before: Sequence[NightState]
+    suite: Suite, entries: list[Entry], text: str, store: Path, *, before: Sequence[NightState]
 ) -> Lead:
     past = [folder.state() for folder in nights_of(store, suite.name)]
     folder = _fresh_folder(store, suite.name)
@@ -242,9 +242,10 @@ def _lead(
     if not entries and suite.hunt is None:
         raise SuiteError(f"no entry of {suite.name} was asked for")
     plans = [each.plan(0) for each in entries] or plans_of(suite).values()
+    here = [each.state() for each in nights_of(store, suite.name) if each.night < folder.night]
     conductor = Conductor(
         suite=suite,
-        source=_source(suite, entries, store, folder, before),
+        source=_source(suite, entries, [*before, *here]),
         store=store,
         folder=folder,
         slots=slots(suite.parallel, plans),
@@ -260,17 +261,10 @@ def _entries(suite: Suite) -> list[Entry]:
     return [] if suite.hunt else list(entries_of(suite))
 
 
-def _source(
-    suite: Suite,
-    entries: list[Entry],
-    store: Path,
-    folder: NightFolder,
-    before: Sequence[NightState],
-) -> Source:
+def _source(suite: Suite, entries: list[Entry], before: Sequence[NightState]) -> Source:
     if suite.hunt is None:
         return Entries({each.name: each for each in entries}, suite.repeat)
-    here = [each.state() for each in nights_of(store, suite.name) if each.night < folder.night]
-    return Hunter(suite, families_of(suite), [*before, *here])
+    return Hunter(suite, families_of(suite), before)
 
 
 def _cut_short(state: NightState, store: Path) -> list[CutShort]:

@@ -198,17 +198,17 @@ def _with(state: NightState, line: Line) -> NightState:
             return replace(state, stopped=line.sentence)
         case Dropped():
             return replace(state, dropped=(*state.dropped, *line.run_ids))
-        case Reached():  # It comes behind the verdict, after which nothing else changes a run.
-            item = state.items.get(line.item)
-            known = item is None or item.reached is not None
-            return state if known else _put(state, replace(item, reached=line))
         case _:
             item = state.items.get(line.item)
             return state if item is None else _put(state, _moved(item, line))
 
 
-def _moved(item: Item, line: Started | Played | CutShort | Judged | Unplayed | LeftOut) -> Item:
+def _moved(
+    item: Item, line: Started | Played | CutShort | Judged | Reached | Unplayed | LeftOut
+) -> Item:
     """Return an item after one more step; what is over stays so: no verdict is given twice."""
+    if isinstance(line, Reached):  # It comes behind the verdict.
+        return replace(item, reached=item.reached or line)
     if item.phase in OVER:
         return item
     match line:

@@ -127,7 +127,7 @@ class Hunt(Table):
     repeats: int = Field(default=5, ge=0, le=100)
     """How often the first run of a failure is repeated, and its plans played on the control."""
     main: float | None = Field(default=None, gt=0)
-    """Of main phases, repeats not counted, in seconds; written as `4h`. None: the budget decides."""
+    """Of main phases without repeats, in seconds; written as `4h`. None: the budget decides."""
 
     @field_validator("main", mode="before")
     @classmethod

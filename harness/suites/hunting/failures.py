@@ -76,9 +76,7 @@ def failures(states: Sequence[NightState]) -> list[Failure]:
     repeated: dict[str, list[Item]] = {}
     for item in items:
         repeated.setdefault(item.planned.repeats, []).append(item)
-    return [
-        _failure(system, broken, runs, repeated) for (system, broken), runs in alike.items()
-    ]
+    return [_failure(system, broken, runs, repeated) for (system, broken), runs in alike.items()]
 
 
 def _failure(

@@ -8,6 +8,7 @@ from harness.suites.hunting.arms import Pull, gains
 from harness.suites.night import Item, NightState
 from nemesis.registry import KINDS
 from results.record.plan import Plan, plan_from
+from results.record.plan_parts import PlannedFault
 from results.record.terms import Validity
 
 PLAIN_CLIENT = "librdkafka"
@@ -32,6 +33,11 @@ class Drawn:
     def plan(self) -> Plan:
         """Its plan."""
         return plan_of(self.item)
+
+    @property
+    def faults(self) -> tuple[PlannedFault, ...]:
+        """The faults that took effect in it."""
+        return self.item.reached.faults if self.item.reached else ()
 
     @property
     def score(self) -> float:
@@ -103,6 +109,4 @@ def history(states: Sequence[NightState]) -> list[Drawn]:
 def pulls_of(runs: Sequence[Drawn]) -> list[Pull]:
     """Return runs as the bandits see them."""
     compared = gains([run.score for run in runs])
-    return [
-        Pull(choices=run.choices, gain=gain) for run, gain in zip(runs, compared, strict=True)
-    ]
+    return [Pull(choices=run.choices, gain=gain) for run, gain in zip(runs, compared, strict=True)]

@@ -21,7 +21,7 @@ from harness.suites.hunting.mutation import Mutation
 from harness.suites.hunting.seen import reached_by
 from harness.suites.journal import Line, Planned
 from harness.suites.night import Item, NightState
-from harness.suites.suite import Hunt, Suite, SuiteError
+from harness.suites.suite import Suite, SuiteError
 from nemesis.levels import next_level
 from results.index.reading import lasts_s
 from results.record.paths import RunPaths
@@ -107,11 +107,11 @@ class Hunter:
         drawn = [each for each in state.planned if each.planned.plan]
         return sum(self.plan(each.planned).time_limit_s for each in drawn)
 
-    def _drawn(
-        self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random
-    ) -> tuple[Plan, str]:
+    def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
         """Return a plan, and the run whose faults it changes; empty: they are dealt."""
-        parents = [run for run in runs if run.score and run.item.reached and run.item.reached.faults]
+        parents = [
+            run for run in runs if run.score and run.item.reached and run.item.reached.faults
+        ]
         if self._hunt.guided and parents and rng.random() < MUTATES:
             parent = rng.choice(parents[-PARENTS:])
             return self._changed(parent, rng), parent.item.run_id
@@ -134,9 +134,8 @@ class Hunter:
     def _changed(self, parent: Drawn, rng: Random) -> Plan:
         """Return the plan of a run with its faults changed a little, and another seed."""
         plan = parent.plan
-        assert parent.item.reached is not None
         kinds = [kind for each in self._families[plan.system].values() for kind in each]
-        faults = Mutation(plan, kinds, rng).of(parent.item.reached.faults)
+        faults = Mutation(plan, kinds, rng).of(parent.faults)
         left = {"seed", "nemesis", "level", "drawn"}
         values = plan.model_dump(mode="json", exclude_unset=True, exclude=left)
         written = [fault.model_dump(exclude_none=True) for fault in faults]

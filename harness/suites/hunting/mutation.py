@@ -4,6 +4,7 @@ The changes are those that a person would try: a fault earlier or later, longer 
 another target, of another kind; one more, one less; the same one again, just after its heal.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -17,7 +18,7 @@ SHIFT_S = 4.0
 AFTER_S = 2.0
 STRETCH = (0.3, 2.5)
 SHORTEST_S = 0.3
-_DECIMALS = 3
+MILLI = 1000
 
 Faults = tuple[PlannedFault, ...]
 Change = Callable[["Mutation", Faults], Faults]
@@ -122,7 +123,8 @@ _CHANGES: tuple[Change, ...] = (
 
 def _rounded(fault: PlannedFault) -> PlannedFault:
     """Return a fault with whole milliseconds; rounded up it could end after the main phase."""
+
     def down(seconds: float) -> float:
-        return int(seconds * 10**_DECIMALS) / 10**_DECIMALS
+        return math.floor(seconds * MILLI) / MILLI
 
     return fault.model_copy(update={"at_s": down(fault.at_s), "hold_s": down(fault.hold_s)})

@@ -52,9 +52,7 @@ def hunt_story(
 def _minutes(runs: Sequence[Drawn]) -> dict[str, float]:
     """Return the minutes of main phases up to the end of each run, by its id."""
     ends_s = accumulate(run.plan.time_limit_s for run in runs)
-    return {
-        run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)
-    }
+    return {run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)}
 
 
 def _find(
@@ -95,9 +93,7 @@ def _unknown(drawn: Sequence[Item]) -> list[tuple[str, int]]:
     return reasons.most_common()
 
 
-def _growth(
-    runs: Sequence[Drawn], minutes: Mapping[str, float]
-) -> list[tuple[float, int, int]]:
+def _growth(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
     found, transitions, successions = [], 0, 0
     for run in runs:
         transitions += len(run.new_transitions)
@@ -107,9 +103,7 @@ def _growth(
 
 
 def _first(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> dict[str, float]:
-    return {
-        name: minutes[run.item.run_id] for run in runs for name in run.new_transitions
-    }
+    return {name: minutes[run.item.run_id] for run in runs for name in run.new_transitions}
 
 
 def _values(runs: Sequence[Drawn]) -> list[Value]:
