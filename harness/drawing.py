@@ -11,7 +11,7 @@ from results.record.loads import Load
 from results.record.plan import MESSAGE_FORMAT, Plan, plan_from
 from results.record.plan_contents import MOST_IN_FLIGHT
 
-_WHOLE = "schema_version"
+WHOLE = "schema_version"
 """Only a plan that was stored has it."""
 _KIB = 1024
 _SHORT = (20, 400)
@@ -51,7 +51,7 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
         plan: With defaults.
         said: The plan without them. What is in it is not drawn.
     """
-    if plan.scenario is not None or plan.is_simulated or _WHOLE in said:
+    if plan.scenario is not None or plan.is_simulated or WHOLE in said:
         return plan
     keys = _of_all(plan)
     compressed = {**keys, **said}.get("compression") != "none"

@@ -8,6 +8,7 @@ from cluster.protocol import Ability, UserError
 from harness.drawing import with_drawn
 from harness.reaching import refuse_unsaid, refuse_unsaid_system
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
+from harness.swarm import with_swarm
 from nemesis.registry import KINDS, needs_of, unsuited_by
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
 from results.record.plan import SIMULATED, Plan, PlanError, load_plan, plan_from
@@ -81,7 +82,9 @@ transaction_timeout_s = 10   # With txn: after so long a transaction that nobody
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60
+# level = 0                  # 0 to 6: denser faults, more of them at once. See docs/faults.md.
 # seed = 7                   # Default: a new one.
+# swarm = true               # Settings that are left open are drawn from the seed, too.
 
 # ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all,
 # servers, leader, follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1),
@@ -171,6 +174,7 @@ def completed_plan(
             stored = merged.get(table, {})
             merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     merged.setdefault("seed", secrets.randbelow(1_000_000))
+    merged = with_swarm(merged)
     plan = with_drawn(plan_from(merged), merged)
     refuse_what_does_not_tune(plan)
     refuse_another_story(plan)

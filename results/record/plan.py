@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from results.record.cleaning import keys_refusal
 from results.record.group_ways import GroupProtocol, pipeline_refusal, protocol_refusal
+from results.record.level import TOP_LEVEL, level_refusal
 from results.record.loads import WORKLOAD, Load, load_refusal, with_defaults
 from results.record.plan_contents import Contents, in_flight_refusal
 from results.record.plan_parts import (
@@ -37,6 +38,7 @@ from results.record.systems import (
     system_named,
 )
 from results.record.terms import Judge, Mode
+from results.record.transactional import transactions_refusal
 from results.record.tuning import MARKERS_S, PATIENCE, abort_interval_s, number_of
 
 NEMESIS_KINDS = (
@@ -143,6 +145,12 @@ class Plan(Part):
     stop_on_violation: bool = False
     """Whether the run is judged while it goes on, and ends with the first violation."""
     seed: int = Field(default=0, ge=0)
+    level: int = Field(default=0, ge=0, le=TOP_LEVEL)
+    """How hard faults come that are dealt (`nemesis/levels.py`)."""
+    swarm: bool = False
+    """Whether settings that the user left open are drawn from the seed (`harness/swarm.py`)."""
+    swarmed: tuple[str, ...] = ()
+    """Which were: `rate`, `broker.num.io.threads`."""
     broker: dict[str, str] = Field(default_factory=dict)
     """Broker settings of the user: `--set KEY=VALUE`."""
     node: dict[str, dict[str, str]] = Field(default_factory=dict)
@@ -178,13 +186,9 @@ class Plan(Part):
         return system_named(value).text
 
     @model_validator(mode="after")
-    def _bugs_where_there_are_any(self) -> "Plan":
+    def _of_its_system(self) -> "Plan":
         if self.bug is not None and not self.is_reference:
             raise ValueError(f"bug: {self.system} has its own; take the system reference")
-        return self
-
-    @model_validator(mode="after")
-    def _ids_for_all(self) -> "Plan":
         if self.broker_ids is not None and len({*self.broker_ids}) != self.nodes:
             raise ValueError(f"broker_ids: {self.nodes} brokers have as many ids, each another")
         return self
@@ -215,7 +219,7 @@ class Plan(Part):
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
         refusals = (self._hosts_refusal, self._workload_refusal, self._clients_refusal,
-                    lambda: stop_refusal(self))  # fmt: skip
+                    lambda: stop_refusal(self), lambda: level_refusal(self))  # fmt: skip
         if refusal := next(filter(None, (each() for each in refusals)), None):
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
@@ -228,7 +232,7 @@ class Plan(Part):
 
     def _hosts_refusal(self) -> str | None:
         """Return why the system cannot be on the hosts, None if it can, as far as names tell."""
-        if self.hosts == ATTACHED and self.named.kind is not SystemKind.ATTACHED:
+        if self.hosts == ATTACHED and not self.runs_already:
             return f"hosts: {self.system} does not run already; take another kind"
         return None
 
@@ -257,19 +261,7 @@ class Plan(Part):
         scripted, simulated = self.scenario is not None, self.is_simulated
         if refusal := load_refusal(self.load, scripted=scripted, simulated=simulated):
             return refusal
-        return self._transactions_refusal() if self.transactional else None
-
-    def _transactions_refusal(self) -> str | None:
-        """Return why these clients cannot write in transactions, None if they can (KIP-98)."""
-        if self.is_reference:
-            return "workload: the reference cluster has no transactions; take log or groups"
-        if self.acks != "all":
-            return f'acks: transactions need acks = "all", not {self.acks!r}'
-        if not self.idempotent:
-            return "idempotence: transactions need idempotent producers, and so message format v2"
-        if self.transaction_timeout_s < 1:
-            return "transaction_timeout_s: a client needs one second at least"
-        return None
+        return transactions_refusal(self) if self.transactional else None
 
     @property
     def topic_names(self) -> list[str]:
@@ -393,6 +385,11 @@ class Plan(Part):
     def version_numbers(self) -> tuple[int, ...]:
         """The numbers of the version, the newest known if it is newer: (0, 11, 0, 3)."""
         return known_numbers(self.kafka_version)
+
+    @property
+    def runs_already(self) -> bool:
+        """Whether the cluster is somebody's, and runs already."""
+        return self.named.kind is SystemKind.ATTACHED
 
     @property
     def mode(self) -> Mode:

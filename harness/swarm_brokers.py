@@ -1,0 +1,324 @@
+"""What a swarm draws of brokers' settings; topics follow them, since they are made with no own.
+
+`harness/swarm_table.py` has the rest, and what is not drawn, with the reasons.
+"""
+
+from harness.swarm_rows import (
+    Row,
+    Value,
+    every,
+    grouped,
+    kafka,
+    keeper,
+    large_segments,
+    leaders_stay,
+    of_brokers,
+    ours,
+    quorum,
+    real,
+    simulated,
+    since,
+    small_segments,
+    transactional,
+    trickles,
+    uncompacted,
+)
+
+_MIB = "1048576"
+_LOGS = (
+    of_brokers(
+        "log.segment.bytes",
+        "brokers of ours, little load, topics that are not compacted",
+        every(ours, uncompacted, trickles),
+        {},
+        Value(
+            settings={"broker.log.segment.bytes": "16384", "contents.batch_bytes": 8000},
+            why="segments roll several times a second: at truncations, recoveries and fetches",
+            fits=every(small_segments, real),
+        ),
+        Value(
+            settings={"broker.log.segment.bytes": "65536", "contents.batch_bytes": 32000},
+            why="the same, with longer segments: some hold several epochs",
+            fits=every(small_segments, real),
+        ),
+        Value(
+            settings={"broker.log.segment.bytes": "65536"},
+            why="in virtual time: segments roll while faults are in force",
+            fits=simulated,
+        ),
+        Value(
+            settings={"broker.log.segment.bytes": _MIB},
+            why="the least from Kafka 4.0 on: segments roll while faults are in force",
+            fits=every(large_segments, real),
+        ),
+    ),
+    of_brokers(
+        "log.roll.ms",
+        "Kafka, topics that are not compacted",
+        every(kafka, uncompacted),
+        {
+            "3000": "segments roll by time, also of internal topics and after a restart",
+        },
+    ),
+    of_brokers(
+        "log.index.interval.bytes",
+        "Kafka",
+        kafka,
+        {"128": "an entry of the index for nearly each batch: each search takes another way"},
+    ),
+    of_brokers(
+        "log.segment.delete.delay.ms",
+        "Kafka, topics that are not compacted",
+        every(kafka, uncompacted),
+        {"200": "files of deleted topics go while flushes and fetches still have them"},
+    ),
+    of_brokers(
+        "log.flush.interval.messages",
+        "brokers of ours",
+        ours,
+        {"100": "flushes in the middle of appends, below the log's lock"},
+    ),
+    of_brokers(
+        "log.flush.offset.checkpoint.interval.ms",
+        "brokers of ours",
+        ours,
+        {
+            "1000": "recoveries begin close to the end",
+            "600000": "recoveries read whole logs again",
+        },
+    ),
+    of_brokers(
+        "num.recovery.threads.per.data.dir",
+        "Kafka",
+        kafka,
+        {"4": "partitions are recovered side by side"},
+    ),
+    of_brokers(
+        "compression.type",
+        "Kafka",
+        kafka,
+        {
+            "gzip": "the leader packs each batch anew before it appends it",
+            "uncompressed": "the leader unpacks each batch before it appends it",
+        },
+    ),
+    Row(
+        name="log.cleaner",
+        where="Kafka, groups or transactions, topics that are not compacted",
+        fits=every(kafka, uncompacted, lambda plan: plan.is_grouped or plan.transactional),
+        values=(
+            Value(
+                settings={
+                    "broker.log.cleaner.backoff.ms": "500",
+                    "broker.log.cleaner.min.cleanable.ratio": "0.01",
+                    "broker.log.cleaner.delete.retention.ms": "1000",
+                },
+                why="internal topics are cleaned while coordinators append to them, or load them",
+            ),
+        ),
+    ),
+)
+_REPLICAS = (
+    of_brokers(
+        "replica.fetch.wait.max.ms",
+        "brokers of ours",
+        ours,
+        {
+            "50": "followers ask often: high watermarks are told at once",
+            "3000": "followers of idle partitions hear of nothing for seconds, near the limit of"
+            " replica.lag.time.max.ms",
+        },
+    ),
+    of_brokers(
+        "replica.fetch.max.bytes",
+        "brokers of ours",
+        ours,
+        {"16384": "followers that are behind come back in many small steps"},
+    ),
+    of_brokers(
+        "replica.fetch.response.max.bytes",
+        "brokers of ours",
+        ours,
+        {"65536": "answers that hold some partitions only: the others wait for their turn"},
+    ),
+    of_brokers(
+        "replica.fetch.backoff.ms",
+        "brokers of ours",
+        ours,
+        {"100": "followers ask again while an election is under way"},
+    ),
+    of_brokers(
+        "num.replica.fetchers",
+        "Kafka",
+        kafka,
+        {"4": "partitions of one leader are fetched by several threads, which move them"},
+    ),
+    of_brokers(
+        "max.incremental.fetch.session.cache.slots",
+        "Kafka from 1.1 on",
+        every(kafka, since(1, 1)),
+        {"0": "no fetch sessions: each fetch names all of its partitions (KIP-227)"},
+    ),
+    of_brokers(
+        "replica.high.watermark.checkpoint.interval.ms",
+        "brokers of ours",
+        ours,
+        {
+            "500": "a broker that comes back begins close to its high watermark",
+            "60000": "a broker that was killed begins far below its high watermark",
+        },
+    ),
+    of_brokers(
+        "leader.imbalance.check.interval.seconds",
+        "brokers of ours, no faults of leadership",
+        every(ours, leaders_stay),
+        {"5": "leaders go back to the preferred replica soon after it is in sync again"},
+    ),
+)
+_SERVERS = (
+    of_brokers(
+        "num.io.threads",
+        "Kafka",
+        kafka,
+        {
+            "2": "requests wait behind a slow one",
+            "8": "more requests of one partition side by side",
+        },
+    ),
+    of_brokers(
+        "num.network.threads",
+        "Kafka",
+        kafka,
+        {
+            "1": "one slow connection delays all others",
+            "4": "connections of one client are served side by side",
+        },
+    ),
+    of_brokers(
+        "queued.max.requests",
+        "Kafka",
+        kafka,
+        {"4": "network threads wait for a full queue of requests"},
+    ),
+    of_brokers(
+        "background.threads",
+        "Kafka",
+        kafka,
+        {"1": "flushes, rolls and deletions wait for each other"},
+    ),
+)
+_METADATA = (
+    of_brokers(
+        "broker.session.timeout.ms",
+        "brokers of ours that have a quorum",
+        every(ours, quorum),
+        {
+            "6000": "brokers that are gone for less are never missed: they lead on as they come"
+            " back",
+        },
+    ),
+    of_brokers(
+        "zookeeper.session.timeout.ms",
+        "Kafka with ZooKeeper",
+        every(kafka, keeper),
+        {"6000": "the same, of brokers and of the controller"},
+    ),
+    of_brokers(
+        "metadata.log.max.record.bytes.between.snapshots",
+        "brokers of ours that have a quorum, Kafka from 3.0 on",
+        every(ours, quorum, since(3, 0)),
+        {"4096": "snapshots of the metadata while elections go on, and starts from them"},
+    ),
+    of_brokers(
+        "controller.quorum.append.linger.ms",
+        "Kafka with a quorum",
+        every(kafka, quorum),
+        {
+            "0": "a batch of metadata for each change",
+            "200": "many changes of metadata in one batch, each known late",
+        },
+    ),
+)
+_COORDINATORS = (
+    of_brokers(
+        "group.initial.rebalance.delay.ms",
+        "Kafka, groups and pipeline",
+        every(kafka, grouped),
+        {"1000": "members that come meanwhile are dealt partitions together"},
+    ),
+    of_brokers(
+        "group.coordinator.append.linger.ms",
+        "Kafka from 4.0 on, groups and pipeline",
+        every(kafka, grouped, since(4, 0)),
+        {
+            "0": "each commit is a batch of its own",
+            "50": "many commits in one batch, all of them answered late",
+        },
+    ),
+    of_brokers(
+        "offsets.load.buffer.size",
+        "Kafka, groups and pipeline",
+        every(kafka, grouped),
+        {"4096": "a coordinator loads its groups in many steps"},
+    ),
+    of_brokers(
+        "offsets.topic.num.partitions",
+        "Kafka, groups and pipeline",
+        every(kafka, grouped),
+        {"1": "one coordinator for all groups"},
+    ),
+    of_brokers(
+        "offsets.topic.segment.bytes",
+        "Kafka, groups and pipeline",
+        every(kafka, grouped),
+        {},
+        Value(
+            settings={"broker.offsets.topic.segment.bytes": "65536"},
+            why="commits lie in several segments, which a coordinator loads one after the other",
+            fits=small_segments,
+        ),
+        Value(
+            settings={"broker.offsets.topic.segment.bytes": _MIB},
+            why="the least from Kafka 4.0 on",
+            fits=large_segments,
+        ),
+    ),
+    of_brokers(
+        "transaction.state.log.load.buffer.size",
+        "Kafka, transactions",
+        every(kafka, transactional),
+        {"4096": "a coordinator loads its transactions in many steps"},
+    ),
+    of_brokers(
+        "transaction.state.log.num.partitions",
+        "Kafka, transactions",
+        every(kafka, transactional),
+        {"1": "one coordinator for all transactional ids"},
+    ),
+    of_brokers(
+        "transaction.state.log.segment.bytes",
+        "Kafka, transactions",
+        every(kafka, transactional),
+        {},
+        Value(
+            settings={"broker.transaction.state.log.segment.bytes": "65536"},
+            why="states of transactions lie in several segments",
+            fits=small_segments,
+        ),
+        Value(
+            settings={"broker.transaction.state.log.segment.bytes": _MIB},
+            why="the least from Kafka 4.0 on",
+            fits=large_segments,
+        ),
+    ),
+    of_brokers(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "Kafka, transactions",
+        every(kafka, transactional),
+        {
+            "200": "a coordinator aborts as soon as a timeout is over",
+            "5000": "many transactions are aborted at once",
+        },
+    ),
+)
+OF_BROKERS: tuple[Row, ...] = (*_LOGS, *_REPLICAS, *_SERVERS, *_METADATA, *_COORDINATORS)

@@ -1,0 +1,103 @@
+"""How hard faults come: levels, each harder than the one before, and the way up. Pure.
+
+A run at level 0 is dealt what it always was. The others have a deal of their own
+(`nemesis/escalated.py`). Whatever the level, what takes records begins alone, faults of one aspect
+exclude each other on a node, each fault proves itself, and the main phase ends with time to settle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.record.terms import Validity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """How faults of a level are dealt.
+
+    Attributes:
+        pace: By so much the plan's interval between faults is shorter: 0.5 is half of it.
+        moments: Which share of the faults is held for moments, shorter than a broker's session.
+        aftermath: Whether the next fault strikes as soon as the last one is healed, before the
+            cluster is whole, and those who have just come back, or been elected.
+        lanes: How many faults are in force side by side that take nodes, or their links.
+        spares_majority: Whether the second one hits only who is hit already, so that a majority
+            stays whole.
+        says: What is new in it, for people.
+    """
+
+    pace: float
+    moments: float
+    aftermath: bool
+    lanes: int
+    spares_majority: bool
+    says: str
+
+
+LEVELS = (
+    Level(
+        pace=1, moments=0, aftermath=False, lanes=1, spares_majority=True,
+        says="as faults are dealt by default",
+    ),
+    Level(
+        pace=1 / 2, moments=1 / 3, aftermath=False, lanes=1, spares_majority=True,
+        says="denser: half of the interval, and one fault in three is held for moments only",
+    ),
+    Level(
+        pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
+        says="aftermaths: the next fault strikes as soon as the last one is healed, every second"
+        " time those who have just come back or been elected",
+    ),
+    Level(
+        pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,
+        says="two at once on one node: a second fault, of another aspect, strikes who is hit"
+        " already; a majority stays whole",
+    ),
+    Level(
+        pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=False,
+        says="two at once on any nodes: a majority may be gone",
+    ),
+    Level(
+        pace=1 / 2, moments=1 / 2, aftermath=True, lanes=3, spares_majority=False,
+        says="three at once",
+    ),
+    Level(
+        pace=1 / 4, moments=1 / 2, aftermath=True, lanes=4, spares_majority=False,
+        says="four at once, in a quarter of the interval",
+    ),
+)  # fmt: skip
+"""By number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climbed:
+    """A run on the way up.
+
+    Attributes:
+        level: Of its plan.
+        valid: Its verdict.
+    """
+
+    level: int
+    valid: Validity
+
+
+def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
+    """Return the level of the next run; None: the way is over.
+
+    It goes up by one as long as runs are valid. After the first that is not, or the highest one,
+    the last level that held is played once more.
+
+    Args:
+        history: What was played, in order.
+        first: Where it begins.
+    """
+    if not history:
+        return first
+    last = history[-1]
+    if any(each.level >= last.level for each in history[:-1]):
+        return None  # It went back already.
+    if last.valid is Validity.VALID:
+        return min(last.level + 1, len(LEVELS) - 1)
+    held = [each.level for each in history if each.valid is Validity.VALID]
+    return held[-1] if held else None

@@ -1,0 +1,36 @@
+"""Which clients can write in transactions (KIP-98)."""
+
+from typing import Protocol
+
+
+class Asked(Protocol):
+    """What of a plan decides it."""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the brokers are the reference cluster."""
+
+    @property
+    def acks(self) -> str:
+        """Of producers."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether producers are."""
+
+    @property
+    def transaction_timeout_s(self) -> float:
+        """After so long a transaction that nobody ended is aborted."""
+
+
+def transactions_refusal(plan: Asked) -> str | None:
+    """Return why a plan's clients cannot write in transactions, None if they can."""
+    if plan.is_reference:
+        return "workload: the reference cluster has no transactions; take log or groups"
+    if plan.acks != "all":
+        return f'acks: transactions need acks = "all", not {plan.acks!r}'
+    if not plan.idempotent:
+        return "idempotence: transactions need idempotent producers, and so message format v2"
+    if plan.transaction_timeout_s < 1:
+        return "transaction_timeout_s: a client needs one second at least"
+    return None
