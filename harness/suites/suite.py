@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from results.record.plan import ALL, NEMESIS_KINDS, PlanError
+from workloads.registry import WORKLOADS
 
 NONE = "none"
 """Of the axis `nemeses`: no fault."""
@@ -140,6 +141,13 @@ class Hunt(Table):
         if unknown := sorted({*families} - {*NEMESIS_KINDS, ALL}):
             raise ValueError(f"there is no family {unknown[0]!r} of faults")
         return families
+
+    @field_validator("workloads")
+    @classmethod
+    def _of_the_registry(cls, workloads: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted({*workloads} - {*WORKLOADS}):
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(WORKLOADS)}")
+        return workloads
 
     @model_validator(mode="after")
     def _controls_of_systems(self) -> "Hunt":

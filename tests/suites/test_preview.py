@@ -14,7 +14,8 @@ from harness.suites.journal import Planned
 from harness.suites.night import folded
 from harness.suites.preview import print_preview
 from harness.suites.slots import Slots
-from harness.suites.suite import Suite, parse_suite
+from harness.suites.source import Entries
+from harness.suites.suite import Repeat, Suite, parse_suite
 from harness.suites.summary import summary_markdown
 from results.index import open_index
 from results.record.clock import unix_s
@@ -125,7 +126,8 @@ def test_hosts_that_do_not_work_here_are_named(tmp_path: Path) -> None:
 
 def test_a_run_that_is_left_out_says_how_much_time_was_missing(tmp_path: Path) -> None:
     conductor = Conductor(
-        suite=made(), entries={}, store=tmp_path, folder=stored_night(tmp_path, NIGHT, []),
+        suite=made(), source=Entries({}, Repeat()), store=tmp_path,
+        folder=stored_night(tmp_path, NIGHT, []),
         slots=Slots(runs=1), deadline=unix_s() + 9.6,
     )  # fmt: skip
     planned = Planned(item=1, entry="e", seed=1, lasts_s=20, takes_s=43, measured=True)

@@ -41,8 +41,9 @@ from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_dro
 from harness.suites.slots import GIB as GIB_OF_MEMORY
 from harness.suites.slots import Part, Slots, auto_slots, place_of
 from harness.suites.slots import slots as slots_here
+from harness.suites.source import Entries
 from harness.suites.status import status_of
-from harness.suites.suite import Keep, Suite
+from harness.suites.suite import Keep, Repeat, Suite
 from harness.suites.summary import beyond_main, summary_markdown
 from harness.suites.webhook import VARIABLE, message, post
 from results.export.contents import MANIFEST
@@ -274,7 +275,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from harness.suites.conductor import Conductor
 from harness.suites.slots import Slots
-from harness.suites.suite import Suite
+from harness.suites.source import Entries
+from harness.suites.suite import Repeat, Suite
 from tests.suites.made_nights import stored_night
 
 store = Path(sys.argv[1])
@@ -283,8 +285,8 @@ folder = stored_night(store, sys.argv[2], [])
 def interrupted(step):
     steps, ended = 0, []
     conductor = Conductor(
-        suite=Suite(name="made"), entries={}, store=store, folder=folder, slots=Slots(runs=1),
-        deadline=0,
+        suite=Suite(name="made"), source=Entries({}, Repeat()), store=store, folder=folder,
+        slots=Slots(runs=1), deadline=0,
     )
     conductor._plays[0] = SimpleNamespace(interrupt=lambda: ended.append(step))
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -322,7 +324,7 @@ def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_num
 ) -> None:
     folder = stored_night(tmp_path, MONDAY, [])
     conductor = Conductor(
-        suite=Suite(name="made"), entries={}, store=tmp_path, folder=folder,
+        suite=Suite(name="made"), source=Entries({}, Repeat()), store=tmp_path, folder=folder,
         slots=Slots(runs=2, ending=1), deadline=0,
     )  # fmt: skip
     runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(3)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-FADES = 0.97
+FADES = 0.93
 RECENT = 12
 """With so many earlier runs a run is compared."""
 EVEN = 0.5

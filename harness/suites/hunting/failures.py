@@ -17,6 +17,8 @@ from results.record.night import Why
 from results.record.terms import Validity
 from results.repeats import Rate
 
+FAILURES = "failures"
+"""The folder of their files."""
 _NAME_CHARACTERS = 100
 
 

@@ -9,7 +9,6 @@ from harness.suites.night import Item, NightState
 from nemesis.registry import KINDS
 from results.record.plan import Plan, plan_from
 from results.record.plan_parts import PlannedFault
-from results.record.terms import Validity
 
 PLAIN_CLIENT = "librdkafka"
 _TRANSITION, _SUCCESSION = 3, 1
@@ -49,11 +48,6 @@ class Drawn:
     def choices(self) -> Mapping[str, tuple[str, ...]]:
         """Its values by choice."""
         return choices_of(self.plan)
-
-    @property
-    def held(self) -> bool:
-        """Whether its verdict is valid."""
-        return self.item.outcome is Validity.VALID
 
 
 def plan_of(item: Item) -> Plan:

@@ -7,7 +7,7 @@ faults are dealt anew. The settings come from the swarm in both. The level of th
 each run of a system and a workload that holds (`nemesis/levels.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -22,10 +22,11 @@ from harness.suites.hunting.seen import reached_by
 from harness.suites.journal import Line, Planned
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite, SuiteError
-from nemesis.levels import next_level
+from nemesis.levels import Climbed, next_level
 from results.index.reading import lasts_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, plan_from
+from results.record.terms import Validity
 
 MUTATES = 0.5
 PARENTS = 10
@@ -81,11 +82,7 @@ class Hunter:
                 entry=f"{_name(plan)}#{number}",
                 seed=plan.seed,
                 lasts_s=lasts_s(plan),
-                plan={
-                    key: value
-                    for key, value in plan.model_dump(mode="json", exclude_unset=True).items()
-                    if key != "seed"
-                },
+                plan=_values(plan, but={"seed"}),
                 parent=parent,
             )
         raise SuiteError(f"the hunt {self._suite.name} can draw no run: {refused}") from refused
@@ -127,7 +124,7 @@ class Hunter:
         values = {
             "system": system, "workload": workload, "hosts": hunt.hosts, "nemesis": families,
             **({} if client == PLAIN_CLIENT else {"client_kind": client}),
-            **({"level": _level(runs, system, workload)} if hunt.escalate else {}),
+            **({"level": level_of(_alike(runs, system, workload))} if hunt.escalate else {}),
         }  # fmt: skip
         return self._whole(values, rng)
 
@@ -136,8 +133,7 @@ class Hunter:
         plan = parent.plan
         kinds = [kind for each in self._families[plan.system].values() for kind in each]
         faults = Mutation(plan, kinds, rng).of(parent.faults)
-        left = {"seed", "nemesis", "level", "drawn"}
-        values = plan.model_dump(mode="json", exclude_unset=True, exclude=left)
+        values = _values(plan, but={"seed", "nemesis", "level", "drawn"})
         written = [fault.model_dump(exclude_none=True) for fault in faults]
         return completed_plan(
             {**values, "faults": written}, {"seed": rng.randrange(SEEDS)}, broker={}, client={}
@@ -149,13 +145,34 @@ class Hunter:
         return completed_plan(whole, {"seed": rng.randrange(SEEDS)}, broker={}, client={})
 
 
-def _level(runs: Sequence[Drawn], system: str, workload: str) -> int:
-    """Return the level of the next run of a system and a workload, by how those before it held."""
-    alike = [
-        run for run in runs
-        if (run.plan.system, run.plan.workload) == (system, workload) and run.plan.faults is None
-    ]  # fmt: skip
-    return next_level([(run.plan.level, run.held) for run in alike])
+def _values(plan: Plan, *, but: set[str]) -> dict[str, object]:
+    """Return a plan's values, of which nothing is drawn again."""
+    values = plan.model_dump(mode="json", exclude_unset=True, exclude=but)
+    return {"schema_version": plan.schema_version, **values}
+
+
+def _alike(runs: Sequence[Drawn], system: str, workload: str) -> Iterator[Climbed]:
+    for run in runs:
+        dealt = run.plan.faults is None
+        if dealt and (run.plan.system, run.plan.workload) == (system, workload):
+            yield Climbed(level=run.plan.level, valid=run.item.outcome or Validity.UNKNOWN)
+
+
+def level_of(runs: Iterable[Climbed]) -> int:
+    """Return the level of the next run: it climbs, falls back, and climbs anew from there.
+
+    Args:
+        runs: Of one system and one workload, in order.
+    """
+    first, way = 0, list[Climbed]()
+    for run in runs:
+        way.append(run)
+        if next_level(way, first=first) is None:
+            held = [each.level for each in way if each.valid is Validity.VALID]
+            first, way = held[-1] if held else max(first - 1, 0), []
+    level = next_level(way, first=first)
+    assert level is not None
+    return level
 
 
 def _name(plan: Plan) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.suites.hunting.failures import Failure, failures
+from harness.suites.hunting.failures import FAILURES, Failure, failures
 from harness.suites.hunting.history import plan_of
 from harness.suites.hunting.telling import hunt_story
 from harness.suites.night import NightState
@@ -14,7 +14,6 @@ from results.record.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, dump_plan
 
-FAILURES = "failures"
 MAX_BUNDLE_BYTES = 5_000_000
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from harness.suites.hunting.failures import Failure, failures
+from harness.suites.hunting.failures import FAILURES, Failure, failures
 from harness.suites.hunting.history import Drawn, choices_of, history, plan_of, pulls_of
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite
@@ -74,7 +74,7 @@ def _find(
         recurs=failure.recurs.words,
         control=controls.get(failure.system, ""),
         on_control=failure.on_control.words,
-        command=f"logquake run {failure.file_name}.toml --seed {first.planned.seed}",
+        command=f"logquake run {FAILURES}/{failure.file_name}.toml --seed {first.planned.seed}",
         bundle=bundle,
     )
 

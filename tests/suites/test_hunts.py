@@ -1,0 +1,304 @@
+"""What a hunt draws, and what follows from it: pure functions of its journals."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.suites.hunting.arms import Pull, best, gains
+from harness.suites.hunting.failures import failures, owed
+from harness.suites.hunting.history import history
+from harness.suites.hunting.hunter import Hunter, level_of
+from harness.suites.hunting.mutation import MOST_FAULTS, Mutation
+from harness.suites.night import NightState, Phase, folded
+from harness.suites.suite import SuiteError, parse_suite
+from nemesis.levels import LEVELS, Climbed
+from nemesis.registry import KINDS
+from results.record.night import Why
+from results.record.plan import Plan, plan_from
+from results.record.plan_parts import PlannedFault
+from results.record.terms import Validity
+from tests.suites.made_hunts import KILL, PLAN, Run, hunted, part, run_of
+
+VALID, INVALID, UNKNOWN = Validity.VALID, Validity.INVALID, Validity.UNKNOWN
+KINDS_OF = {"kill": ("kill",), "pause": ("pause",), "stop": ("stop",)}
+FAMILIES = {"kafka:3.6.1": KINDS_OF, "reference": KINDS_OF}
+LOST = ("lost-write",)
+
+
+def pulls(gained: float, count: int = 20) -> list[Pull]:
+    """Return runs in which `a` gained so much, and `b` nothing."""
+    one = [Pull(choices={"choice": ("a",)}, gain=gained), Pull(choices={"choice": ("b",)}, gain=0)]
+    return one * count
+
+
+def drawn(seen: list[Pull], times: int = 2000) -> Counter[str]:
+    rng = Random(1)
+    return Counter(best("choice", ("a", "b"), seen, rng)[0] for _ in range(times))
+
+
+def test_what_gained_is_drawn_most_and_nothing_is_given_up() -> None:
+    counts = drawn(pulls(0.6))
+    assert counts["a"] > 1500
+    assert counts["b"] > 0
+
+
+def test_without_runs_each_value_is_as_likely() -> None:
+    assert 850 < drawn([])["a"] < 1150
+
+
+def test_what_gained_long_ago_counts_little() -> None:
+    late = [Pull(choices={"choice": ("b",)}, gain=0.8)] * 30
+    old = pulls(0.6, count=10)
+    assert drawn([*old, *late])["b"] > drawn([*late, *old])["b"]
+
+
+def test_several_values_come_in_their_order_and_none_twice() -> None:
+    values = ("kill", "pause", "stop")
+    assert best("family", values, [], Random(3), count=3) == values
+    assert len(best("family", values, [], Random(3), count=2)) == 2
+
+
+def test_a_gain_compares_a_run_with_those_before_it() -> None:
+    assert gains([5, 5, 9, 0]) == [0.5, 0.5, 1, 0]
+
+
+def test_a_drought_prefers_nothing() -> None:
+    assert gains([0] * 5) == [0.5] * 5
+
+
+faults_by_hand = st.builds(
+    PlannedFault,
+    at_s=st.floats(0, 50),
+    kind=st.sampled_from(["kill", "pause", "stop"]),
+    target=st.sampled_from(["leader", "one", "n2"]),
+    hold_s=st.floats(0.5, 10),
+)
+
+
+@given(faults=st.lists(faults_by_hand, max_size=MOST_FAULTS).map(tuple), seed=st.integers(0, 10**6))
+def test_a_changed_schedule_is_one_that_can_be_played(
+    faults: tuple[PlannedFault, ...], seed: int
+) -> None:
+    plan = plan_from({**PLAN, "seed": 1})
+    changed = Mutation(plan, ("kill", "pause", "stop"), Random(seed)).of(faults)
+    assert len(changed) <= MOST_FAULTS
+    assert bool(faults) <= bool(changed)
+    assert list(changed) == sorted(changed, key=lambda each: (each.at_s, each.kind))
+    for each in changed:
+        assert 0 <= each.at_s <= each.at_s + each.hold_s <= plan.time_limit_s
+        assert each.hold_s < plan.delivery_timeout_s
+        assert each.kind in KINDS
+
+
+def test_changes_are_small_and_of_all_sorts() -> None:
+    plan = plan_from({**PLAN, "seed": 1})
+    faults = tuple(KILL.model_copy(update={"at_s": float(at)}) for at in range(0, 50, 10))
+    changed = [Mutation(plan, ("pause",), Random(seed)).of(faults) for seed in range(60)]
+    assert {len(each) for each in changed} >= {4, 5, 6}
+    assert any(fault.kind == "pause" for each in changed for fault in each)
+    kept = [len({*each} & {*faults}) for each in changed]
+    assert min(kept) >= 2
+
+
+def climbed(*runs: tuple[int, Validity]) -> int:
+    return level_of(Climbed(level=level, valid=valid) for level, valid in runs)
+
+
+def test_levels_climb_fall_back_and_climb_anew() -> None:
+    assert climbed() == 0
+    assert climbed((0, VALID), (1, VALID)) == 2
+    assert climbed((0, VALID), (1, VALID), (2, INVALID)) == 1
+    assert climbed((0, VALID), (1, VALID), (2, INVALID), (1, VALID)) == 1
+    assert climbed((0, INVALID)) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([VALID, INVALID, UNKNOWN]))))
+def test_there_is_always_a_level(runs: list[tuple[int, Validity]]) -> None:
+    assert 0 <= climbed(*runs) < len(LEVELS)
+
+
+def test_a_run_is_new_by_what_no_earlier_one_reached() -> None:
+    runs = history([
+        part([
+            Run(transitions=("a", "b"), successions=(("a", "b"),)),
+            Run(transitions=("b", "c"), plan={"time_limit_s": 30}),
+            Run(transitions=("a",), valid=INVALID),
+        ])
+    ])  # fmt: skip
+    assert [run.new_transitions for run in runs] == [("a", "b"), ("c",), ()]
+    assert [run.score for run in runs] == [7, 6, 0]
+    assert runs[0].choices["family"] == ("kill",)
+
+
+def test_what_an_earlier_part_reached_is_not_new() -> None:
+    earlier = part([Run(transitions=("a",))], night="20261127T010000Z")
+    runs = history([earlier, part([Run(transitions=("a", "b"))])])
+    assert [run.new_transitions for run in runs] == [("a",), ("b",)]
+
+
+def hunter(**settings: object) -> Hunter:
+    return Hunter(hunted(**settings), FAMILIES, [])
+
+
+def plan_drawn(state: NightState, **settings: object) -> Plan:
+    planned = hunter(**settings).draw(state)
+    assert planned is not None
+    return hunter(**settings).plan(planned)
+
+
+def test_the_same_journal_draws_the_same_run() -> None:
+    state = part([Run(transitions=("a",)), Run()])
+    one, two = hunter().draw(state), hunter().draw(state)
+    assert one is not None
+    assert two is not None
+    assert one.model_dump(exclude={"at"}) == two.model_dump(exclude={"at"})
+    assert one.item == 3
+
+
+def test_each_run_has_faults_of_the_hunt_and_settings_of_the_swarm() -> None:
+    states = [part([Run()] * count) for count in range(1, 25)]
+    plans = [plan_drawn(state, guided=False, most_families=2) for state in states]
+    assert all({*plan.nemesis} <= {*FAMILIES["kafka:3.6.1"]} for plan in plans)
+    assert {len(plan.nemesis) for plan in plans} == {1, 2}
+    assert len({tuple(plan.swarmed) for plan in plans}) > 5
+    assert len({plan.seed for plan in plans}) == len(plans)
+
+
+def test_a_plan_in_the_journal_is_whole() -> None:
+    planned = hunter().draw(part([Run()]))
+    assert planned is not None
+    again = hunter().plan(planned.model_copy(update={"seed": planned.seed + 1}))
+    first = hunter().plan(planned)
+    assert again.seed == first.seed + 1
+    assert again.model_copy(update={"seed": first.seed}) == first
+
+
+def test_guided_changes_schedules_that_reached_something_and_blind_none() -> None:
+    states = [part([Run(transitions=("a",))] + [Run()] * count) for count in range(30)]
+    parents = [planned.parent for state in states if (planned := hunter().draw(state))]
+    assert 5 < sum(each == run_of(1) for each in parents) < 25
+    assert {*parents} == {"", run_of(1)}
+    blind = [planned.parent for state in states if (planned := hunter(guided=False).draw(state))]
+    assert {*blind} == {""}
+
+
+def test_a_changed_plan_keeps_all_but_faults_and_seed() -> None:
+    parent = Run(transitions=("a",), plan={"rate": 321, "swarmed": ["rate"], "swarm": True})
+    plans = [plan_drawn(part([parent] + [Run()] * count)) for count in range(30)]
+    changed = [plan for plan in plans if plan.faults is not None]
+    assert changed
+    assert all((plan.rate, plan.swarmed) == (321, ("rate",)) for plan in changed)
+
+
+def test_main_phases_bound_a_hunt() -> None:
+    assert hunter(main="2m").draw(part([Run()])) is not None
+    assert hunter(main="2m").draw(part([Run(), Run()])) is None
+    repeated = Run(why=Why.SAME_SEED, repeats=run_of(1))
+    assert hunter(main="2m").draw(part([Run(), repeated])) is not None
+
+
+def test_values_that_never_suit_each_other_are_one_sentence() -> None:
+    with pytest.raises(SuiteError, match="the hunt made can draw no run: "):
+        hunter(workloads=["txn"], systems=["reference"]).draw(part([]))
+
+
+def broken(**more: object) -> Run:
+    return Run(valid=INVALID, broken=LOST, **more)  # type: ignore[arg-type]  # by name
+
+
+CONTROLS = {"kafka:3.6.1": "kafka:3.7.1"}
+
+
+def test_the_first_run_of_a_failure_is_owed_repeats_and_controls() -> None:
+    state = part([Run(), broken(seed=7), broken(seed=8)])
+    lines = owed([state], repeats=3, controls=CONTROLS)
+    assert [line.item for line in lines] == [4, 5, 6, 7, 8, 9]
+    assert {line.repeats for line in lines} == {run_of(2)}
+    whys = [Why.SAME_SEED, Why.CONTROL, Why.FRESH_SEED, Why.CONTROL, Why.FRESH_SEED, Why.CONTROL]
+    assert [line.why for line in lines] == whys
+    assert [line.seed for line in lines[:2]] == [7, 7]
+    assert lines[2].seed == lines[3].seed not in {7, lines[4].seed}
+    assert [line.plan["system"] for line in lines[:2]] == ["kafka:3.6.1", "kafka:3.7.1"]
+    changed = {**lines[1].plan, "system": "kafka:3.6.1"}
+    assert changed == lines[0].plan
+
+
+@pytest.mark.parametrize("written", range(7))
+def test_what_a_crash_kept_from_the_journal_is_owed_still(written: int) -> None:
+    state = part([broken()])
+    lines = owed([state], repeats=3, controls=CONTROLS)
+    state = folded(lines[:written], state)
+    rest = owed([state], repeats=3, controls=CONTROLS)
+    assert [(line.why, line.seed) for line in [*lines[:written], *rest]] == [
+        (line.why, line.seed) for line in lines
+    ]
+
+
+def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:
+    other = Run(valid=INVALID, broken=("duplicate",))
+    elsewhere = broken(plan={"system": "kafka:3.5.1"})
+    found = failures([part([broken(), other, elsewhere, broken(), Run(valid=UNKNOWN)])])
+    assert [(each.system, each.broken, len(each.runs)) for each in found] == [
+        ("kafka:3.6.1", LOST, 2), ("kafka:3.6.1", ("duplicate",), 1), ("kafka:3.5.1", LOST, 1),
+    ]  # fmt: skip
+    assert len({each.file_name for each in found}) == 3
+
+
+def test_rates_count_verdicts_and_one_promise_of_several() -> None:
+    first = run_of(1)
+
+    def again(why: Why, **more: object) -> Run:
+        return Run(why=why, repeats=first, **more)  # type: ignore[arg-type]  # by name
+
+    (found,) = failures([
+        part([
+            Run(valid=INVALID, broken=("duplicate", "lost-write")),
+            again(Why.SAME_SEED, valid=INVALID, broken=LOST),
+            again(Why.FRESH_SEED, valid=VALID),
+            again(Why.FRESH_SEED, valid=UNKNOWN),
+            again(Why.FRESH_SEED, valid=INVALID, broken=("log-divergence",)),
+            again(Why.CONTROL, valid=VALID),
+            again(Why.CONTROL, valid=None),
+        ])
+    ])  # fmt: skip
+    assert (found.recurs.times, found.recurs.of) == (1, 3)
+    assert (found.on_control.times, found.on_control.of) == (0, 1)
+
+
+def test_what_a_repeat_finds_is_owed_nothing() -> None:
+    repeat = Run(valid=INVALID, broken=("duplicate",), why=Why.SAME_SEED, repeats=run_of(1))
+    state = part([broken(), repeat])
+    assert {line.repeats for line in owed([state], repeats=2, controls={})} == {run_of(1)}
+    assert state.items[2].phase is Phase.JUDGED
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"workloads": ["nonsense"]}, "hunt.workloads cannot be"),
+        ({"families": ["nonsense"]}, "there is no family 'nonsense' of faults"),
+        ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is none of the systems"),
+        ({"main": "soon"}, "write it as 30m, 8h, or 1h30m"),
+        ({"systms": []}, "there is no key 'hunt.systms'; did you mean 'hunt.systems'?"),
+        ({"systems": []}, "hunt.systems cannot be"),
+    ],
+)
+def test_what_is_wrong_with_a_hunt_is_one_sentence(
+    settings: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    text = tomli_w.dumps({"name": "made", "hunt": settings})
+    with pytest.raises(SuiteError, match=re.escape(why)) as refused:
+        parse_suite(text, tmp_path / "hunt.toml")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_hunt_has_no_entries() -> None:
+    text = tomli_w.dumps({"name": "made", "hunt": {}, "axes": {}})
+    with pytest.raises(SuiteError, match="a hunt draws what it plays; leave out axes"):
+        parse_suite(text, Path("hunt.toml"))
