@@ -11,6 +11,7 @@ from results.plots.growth import growth_plot
 from results.record.atomic import write_atomically
 from results.wording.inert import inert
 
+TABLE, PAGE = "hunt.md", "hunt.html"
 _SIGNS = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
@@ -96,10 +97,10 @@ def write_hunt(story: HuntStory, folder: Path) -> None:
     Raises:
         StoreError: The disk refuses.
     """
-    write_atomically(folder / "hunt.md", hunt_markdown(story))
+    write_atomically(folder / TABLE, hunt_markdown(story))
     plot = Markup(growth_plot({story.name: story.growth}))  # noqa: S704 - an SVG of our own
     page = template_engine().get_template("hunt.html").render(story=story, plot=plot)
-    write_atomically(folder / "hunt.html", page)
+    write_atomically(folder / PAGE, page)
 
 
 def hunt_markdown(story: HuntStory) -> str:

@@ -1,6 +1,8 @@
 """`logquake hunt`: random runs that look for what they have not seen."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +13,8 @@ from harness.suites.hunting.keeping import write_results_of_hunt
 from harness.suites.journal import load_journal
 from harness.suites.leading import Resumption
 from harness.suites.night import NightState, folded
-from harness.suites.suite import Suite, SuiteError
+from harness.suites.suite import Suite, SuiteError, suite_from
+from results.hunt_page import PAGE, TABLE
 
 JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -24,6 +27,13 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a part."
 )
 @click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin another part.")
+@click.option("--name", default=None, help="Another name than the file's: a hunt of its own.")
+@click.option("--system", "systems", multiple=True, help="Instead of the file's; may be repeated.")
+@click.option("--control", default=None, help="Of the system: where failures are played, too.")
+@click.option("--workload", "workloads", multiple=True, help="Instead of the file's.")
+@click.option("--nemesis", default=None, help="Families of faults, instead of the file's.")
+@click.option("--client", "clients", multiple=True, help="Instead of the file's.")
+@click.option("--budget", default=None, help="Instead of the file's: 30m, 8h, 1h30m.")
 @click.option(
     "--before",
     "parts",
@@ -47,6 +57,7 @@ def hunt(
     parts: tuple[Path, ...],
     merge: bool,
     into: Path | None,
+    **options: str | tuple[str, ...] | None,
 ) -> int:
     """Play runs that are drawn, one after the other, where new behaviour was seen last.
 
@@ -57,12 +68,41 @@ def hunt(
     found = suite_named(hunt_file)
     if found.hunt is None:
         raise SuiteError(f"{hunt_file} has no [hunt]; play it with: logquake suite run")
+    found = changed(found, options)
     before = [part_of(path) for path in parts]
     if merge:
         return _merged(found, before, into)
     if into is not None:
         raise click.UsageError("--into goes with --merge")
-    return lead_night(("hunt",), hunt_file, store, mode, before=before)
+    command = ("hunt", *_words(options))
+    return lead_night(command, hunt_file, store, mode, before=before, changed=found)
+
+
+def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -> Suite:
+    """Return a hunt with what options say instead of its file.
+
+    Raises:
+        SuiteError: There can be no such hunt.
+    """
+    told: dict[str, Any] = {key: value for key, value in options.items() if value}
+    values = suite.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    values |= {key: told.pop(key) for key in ("name", "budget") if key in told}
+    if "nemesis" in told:
+        told["families"] = tuple(str(told.pop("nemesis")).split(","))
+    control = told.pop("control", None)
+    if control is not None:
+        told["controls"] = dict.fromkeys(told.get("systems") or values["hunt"]["systems"], control)
+    elif "systems" in told:
+        told["controls"] = {}
+    return suite_from({**values, "hunt": {**values["hunt"], **told}}, "the hunt with these options")
+
+
+def _words(options: Mapping[str, str | tuple[str, ...] | None]) -> Iterator[str]:
+    """Yield options as they are typed."""
+    for key, value in options.items():
+        flag = f"--{key.removesuffix('s')}"
+        for each in (value,) if isinstance(value, str) else value or ():
+            yield from (flag, each)
 
 
 def part_of(journal: Path) -> NightState:
@@ -84,6 +124,6 @@ def _merged(found: Suite, parts: list[NightState], into: Path | None) -> int:
     folder = into or Path()
     folder.mkdir(parents=True, exist_ok=True)
     write_results_of_hunt(found, parts, folder, store=None)
-    click.echo(folder / "hunt.md")
-    click.echo(folder / "hunt.html")
+    click.echo(folder / TABLE)
+    click.echo(folder / PAGE)
     return 0

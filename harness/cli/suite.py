@@ -27,6 +27,7 @@ from harness.suites.reports import causes_until, exit_code, write_results
 from harness.suites.status import minutes, status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
+from results.hunt_page import PAGE, TABLE
 from results.record.atomic import StoreError
 from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.store import DEFAULT_STORE
@@ -80,6 +81,7 @@ def lead_night(
     mode: str | None,
     *,
     before: Sequence[NightState] = (),
+    changed: Suite | None = None,
 ) -> int:
     """Lead a night on a terminal, to its end or until a signal; return the exit code.
 
@@ -89,10 +91,10 @@ def lead_night(
         store: The folder of runs.
         mode: As `Resumption` has it; None: auto.
         before: Of a hunt: parts that other stores have.
+        changed: The suite with what options change of its file; None: nothing.
     """
-    console = console_of()
-    opening = opened(suite_file, store, mode=Resumption(mode or Resumption.AUTO), before=before)
-    with opening as lead:
+    console, how = console_of(), Resumption(mode or Resumption.AUTO)
+    with opened(suite_file, store, mode=how, before=before, changed=changed) as lead:
         with _terminal_may_be_gone():
             _announce(lead, console)
         lead.listeners += [_teller(console), _writer(lead)]
@@ -236,5 +238,8 @@ def _conclude(lead: Lead, state: NightState, console: Console) -> int:
         console.print(status_of(lead.store, folder, now_s=unix_s()))
         if said:
             console.print(said, markup=False, soft_wrap=True)
-        console.print(f"results: {folder.summary} and {folder.junit}", markup=False, soft_wrap=True)
+        results = [folder.summary, folder.junit]
+        if lead.suite.hunt is not None:
+            results = [folder.root / TABLE, folder.root / PAGE]
+        console.print(f"results: {results[0]} and {results[1]}", markup=False, soft_wrap=True)
     return exit_code(state)

@@ -21,7 +21,7 @@ from harness.suites.reports import causes_until, write_results
 from harness.suites.retention import retire
 from harness.suites.slots import slots
 from harness.suites.source import Entries, Source
-from harness.suites.suite import Suite, SuiteError, load_suite
+from harness.suites.suite import Suite, SuiteError, dump_suite, load_suite
 from harness.suites.webhook import post
 from results.export.contents import MANIFEST
 from results.index import open_index
@@ -92,6 +92,7 @@ def opened(
     mode: Resumption = Resumption.AUTO,
     only: Callable[[Entry], bool] | None = None,
     before: Sequence[NightState] = (),
+    changed: Suite | None = None,
 ) -> Iterator[Lead]:
     """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
 
@@ -104,13 +105,15 @@ def opened(
         mode: Whether to go on.
         only: Which entries a new night plays; None: all.
         before: Of a hunt: parts that other stores have.
+        changed: The suite with what options change of its file; None: nothing.
 
     Raises:
         SuiteError: The suite cannot be played.
         StoreError: The store cannot be used, another process leads the suite, or there is nothing
             to resume.
     """
-    suite = suite_named(path)
+    suite = changed or suite_named(path)
+    text = dump_suite(suite) if changed else path.read_text(encoding="utf-8")
     entries = _entries(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
@@ -123,7 +126,7 @@ def opened(
             return
         said = _wind_up(last, store, suite) if last is not None else ""
         wanted = [each for each in entries if only is None or only(each)]
-        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store, before=before)
+        lead = _new(suite, wanted, text, store, before=before)
         lead.wound_up = said
         yield lead
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from results.record.plan import ALL, NEMESIS_KINDS, PlanError
@@ -247,10 +248,28 @@ def parse_suite(text: str, path: Path) -> Suite:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as malformed:
         raise SuiteError(f"the suite {path} is not TOML: {malformed}") from malformed
+    return suite_from(values, f"the suite {path}")
+
+
+def suite_from(values: Mapping[str, object], what: str) -> Suite:
+    """Return a suite from values as its file has them.
+
+    Args:
+        values: By key.
+        what: For messages.
+
+    Raises:
+        SuiteError: One sentence with the key, the value and the remedy.
+    """
     try:
         return Suite.model_validate(values)
     except ValidationError as invalid:
-        raise SuiteError(f"the suite {path}: {_sentence(invalid)}") from invalid
+        raise SuiteError(f"{what}: {_sentence(invalid)}") from invalid
+
+
+def dump_suite(suite: Suite) -> str:
+    """Return a suite as TOML."""
+    return tomli_w.dumps(suite.model_dump(mode="json", exclude_unset=True, exclude_none=True))
 
 
 def _some_seeds(seeds: int | tuple[int, ...]) -> int | tuple[int, ...]:

@@ -7,11 +7,14 @@ import pytest
 import tomli_w
 
 from harness.cli import exit_code
+from harness.cli.hunting import changed
 from harness.exit_codes import BAD_ARGUMENTS
+from harness.suites.expansion import suite_named
 from harness.suites.hunting.keeping import write_results_of_hunt
 from harness.suites.hunting.seen import reached_by
 from harness.suites.hunting.telling import hunt_story
 from harness.suites.journal import Journal, Reached
+from harness.suites.suite import SuiteError, dump_suite, parse_suite
 from results.export.bundle import read_bundle
 from results.hunt_page import hunt_markdown
 from results.record.night import Why
@@ -143,3 +146,36 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     ):
         assert exit_code(["hunt", *words]) == BAD_ARGUMENTS
         assert why in " ".join(capsys.readouterr().err.split())
+
+
+def test_options_change_a_hunt_and_nothing_else(tmp_path: Path) -> None:
+    suite = suite_named(hunt_file(tmp_path))
+    options = {
+        "name": "other", "systems": ("kafka:3.4.0",), "control": "kafka:3.4.1",
+        "workloads": ("txn", "log"), "nemesis": "kill,pause", "budget": "2h", "clients": (),
+    }  # fmt: skip
+    other = changed(suite, options)
+    assert (other.name, other.budget) == ("other", 7200)
+    assert other.hunt is not None
+    assert suite.hunt is not None
+    assert other.hunt == suite.hunt.model_copy(
+        update={
+            "systems": ("kafka:3.4.0",),
+            "controls": {"kafka:3.4.0": "kafka:3.4.1"},
+            "workloads": ("txn", "log"),
+            "families": ("kill", "pause"),
+        }  # fmt: skip
+    )
+    assert parse_suite(dump_suite(other), tmp_path) == other
+    assert changed(suite, dict.fromkeys(options)) == suite
+
+
+def test_another_system_has_not_the_control_of_the_file(tmp_path: Path) -> None:
+    other = changed(suite_named(hunt_file(tmp_path)), {"systems": ("kafka:3.4.0",)})
+    assert other.hunt is not None
+    assert other.hunt.controls == {}
+
+
+def test_an_option_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="there is no family 'nonsense' of faults"):
+        changed(suite_named(hunt_file(tmp_path)), {"nemesis": "nonsense"})
