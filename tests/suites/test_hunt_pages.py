@@ -164,7 +164,7 @@ def test_options_change_a_hunt_and_nothing_else(tmp_path: Path) -> None:
             "controls": {"kafka:3.4.0": "kafka:3.4.1"},
             "workloads": ("txn", "log"),
             "families": ("kill", "pause"),
-        }  # fmt: skip
+        }
     )
     assert parse_suite(dump_suite(other), tmp_path) == other
     assert changed(suite, dict.fromkeys(options)) == suite
