@@ -4,8 +4,10 @@ The judgement works it out of the record and stores it with the other statistics
 judged before that was done, or not at all, has none: `logquake check` makes it.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from results.record.paths import RunPaths
 from results.record.transitions import TRANSITIONS
@@ -49,34 +51,37 @@ class Transition:
 def reached(paths: RunPaths) -> Reached:
     """Return what a run reached; nothing if it has no such statistics, or they are damaged."""
     tables = RunTables(paths)
-    pairs = (tables.statistics("successions")[name].to_pylist() for name in ("before", "after"))
+    pairs = _listed(tables.statistics("successions"), "before", "after")
+    pairs = pairs.group_by(["before", "after"], use_threads=False).aggregate([])
     return Reached(
-        transitions=frozenset(_known(tables.statistics("transitions")["transition"].to_pylist())),
+        transitions=frozenset(each.name for each in transitions_of(tables)),
         successions=frozenset(
-            pair
-            for pair in zip(*pairs, strict=True)
-            if pair[0] in TRANSITIONS and pair[1] in TRANSITIONS
+            zip(*(pairs[name].to_pylist() for name in ("before", "after")), strict=True)
         ),
     )
 
 
 def transitions_of(tables: RunTables) -> list[Transition]:
     """Return the transitions of a run over all places, in the order of the catalogue."""
-    counts: dict[str, int] = {}
-    firsts: dict[str, int] = {}
-    for row in tables.statistics("transitions").to_pylist():
-        name, first_ns = row["transition"], row["first_ns"]
-        if name not in TRANSITIONS:
-            continue
-        counts[name] = counts.get(name, 0) + (row["count"] or 0)
-        if first_ns is not None:
-            firsts[name] = min(first_ns, firsts.get(name, first_ns))
+    listed = _listed(tables.statistics("transitions"), "transition")
+    sums = listed.group_by("transition", use_threads=False).aggregate(
+        [("count", "sum"), ("first_ns", "min")]
+    )
+    rows = {row["transition"]: row for row in sums.to_pylist()}
     return [
-        Transition(name=name, sentence=said, count=counts[name], first_ns=firsts.get(name))
+        Transition(
+            name=name,
+            sentence=said,
+            count=rows[name]["count_sum"] or 0,
+            first_ns=rows[name]["first_ns_min"],
+        )
         for name, said in TRANSITIONS.items()
-        if name in counts
+        if name in rows
     ]
 
 
-def _known(names: Iterable[str | None]) -> Iterable[str]:
-    return (name for name in names if name is not None and name in TRANSITIONS)
+def _listed(table: pa.Table, *names: str) -> pa.Table:
+    """Return the rows whose names are all in the catalogue."""
+    for name in names:
+        table = table.filter(pc.is_in(table[name], value_set=pa.array(list(TRANSITIONS))))
+    return table
