@@ -71,7 +71,8 @@ def _applies(facts: RunFacts) -> bool:
     return watched or not facts.shows(Sight.ENDS)  # Records of before anybody watched have neither.
 
 
-def _ends(group: Group) -> list[End]:
+def ends(group: Group) -> list[End]:
+    """Return how processes of the cluster ended that no fault ended, in the order of the record."""
     found = []
     for each in group.facts.milestones:
         if each.name == ENDED:
@@ -118,7 +119,7 @@ def _how(code: str) -> tuple[str, bool, bool]:
 def _check(group: Group, *, outside: bool) -> Findings:
     return findings(
         _lives(group.facts),
-        [each for each in _ends(group) if each.outside is outside and not explains(group, each)],
+        [each for each in ends(group) if each.outside is outside and not explains(group, each)],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
 

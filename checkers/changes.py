@@ -68,7 +68,7 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
         deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
-        begun["targets"].to_pylist(), texts(begun, "spec"), strict=True,
+        begun["targets"].to_pylist(), map(json_object, texts(begun, "spec")), strict=True,
     )  # fmt: skip
     return tuple(
         Disturbance(
@@ -78,11 +78,25 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             confirmed_ns=seen,
             healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
             nodes=frozenset(nodes or ()),
-            family=str(json_object(spec).get("family") or ""),
-            strikes=_strikes(json_object(spec), json_object(heal)),
+            family=str(spec.get("family") or ""),
+            strikes=_strikes(spec, json_object(heal)),
+            place=_place(spec.get("place")),
+            controller=_led_controllers(spec.get("roles")),
         )
         for kind, at, seen, over, end, heal, nodes, spec in rows
     )
+
+
+def _place(told: object) -> tuple[str, int] | None:
+    """Return the topic and partition that a fault's row names."""
+    pair = told if isinstance(told, list) else []
+    topic, partition = pair if len(pair) == len(("topic", "partition")) else (None, None)
+    return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
+
+
+def _led_controllers(roles: object) -> bool:
+    """Tell whether a fault's row says that a target led the controllers when the fault began."""
+    return isinstance(roles, dict) and roles.get("controller") is True
 
 
 def _strikes(spec: Json, heal: Json) -> int:

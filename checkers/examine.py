@@ -16,6 +16,7 @@ from checkers.layout import RUN, Place
 from checkers.registry import DERIVATIONS
 from checkers.runner import CheckResult, dump_result, guarded, parse_result, run_checkers
 from checkers.statistics import STATISTICS, partition_statistics, run_statistics
+from checkers.transitions.tables import reached
 
 CHECK, STATISTIC, DERIVED, DAMAGED = "check", "statistic", "derived", "damaged"
 
@@ -95,7 +96,7 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
 
 def _figures(group: Group) -> dict[str, pa.Table]:
     if group.of_quorum or group.remade:
-        return {}  # It is none of the partitions that clients write to.
+        return reached(group)  # It is none of the partitions that clients write to.
     return run_statistics(group) if group.partition < 0 else partition_statistics(group)
 
 

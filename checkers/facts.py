@@ -130,6 +130,8 @@ class Disturbance:
         nodes: Its targets.
         family: Of its kind; empty in records of old.
         strikes: How often it broke connections of clients; -1 if nobody knows.
+        place: The topic and partition that it is about, be it named or drawn; None: of none.
+        controller: Whether a target led the controllers when it began.
     """
 
     kind: str
@@ -140,6 +142,8 @@ class Disturbance:
     nodes: frozenset[str] = frozenset()
     family: str = ""
     strikes: int = 0
+    place: tuple[str, int] | None = None
+    controller: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from checkers.columns import (
     within,
 )
 from checkers.group import LEADER_SOURCES, Group
+from checkers.transitions.tables import SCHEMAS, reached
 from results.record.clock import NS_PER_S
 from results.record.terms import Outcome, Phase, Source
 
@@ -60,6 +61,7 @@ STATISTICS: dict[str, pa.Schema] = {
         fault_id=pa.int64(), kind=pa.string(), targets=pa.list_(pa.string()),
         requested_ns=pa.int64(), confirmed_ns=pa.int64(), healed_ns=pa.int64(),
     ),
+    **SCHEMAS,
 }  # fmt: skip
 """`calm_` counts the windows of the main phase that no fault touched."""
 _LONGEST_S = 3_600
@@ -77,12 +79,14 @@ def run_statistics(group: Group) -> dict[str, pa.Table]:
         "totals": _totals(ops),
         "offered": _offered(group.table("arrivals"), faults),
         "faults": faults.select(STATISTICS["faults"].names),
+        **reached(group),
     }
 
 
 def partition_statistics(group: Group) -> dict[str, pa.Table]:
     """Return the figures of one partition."""
-    return {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
+    figures = {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
+    return {**figures, **reached(group)}
 
 
 def availability(group: Group) -> pa.Table:

@@ -48,6 +48,12 @@ STATISTICS: dict[str, pa.Schema] = {
         _RUN, *_PLACE, pa.field("topic_id", pa.string()), pa.field("leader", pa.int32()),
         pa.field("leader_epoch", pa.int32()), *_counts("from_ns", "to_ns"),
     ]),
+    "transitions": pa.schema([
+        *_PLACE, pa.field("transition", pa.string()), *_counts("count", "first_ns"),
+    ]),
+    "successions": pa.schema([
+        *_PLACE, pa.field("before", pa.string()), pa.field("after", pa.string()), *_counts("count"),
+    ]),
 }  # fmt: skip
 """The tables of `statistics/*.parquet` as they are read here, by name.
 

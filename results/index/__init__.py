@@ -7,9 +7,18 @@ runs to be read: filters, nights, and whether a failure was seen before.
 
 from results.index.catalogue import Index, open_index
 from results.index.query import RunQuery
-from results.index.rows import Ending, Facets, NightRow, Occurrence, RunRow, RunState, Seen
+from results.index.rows import (
+    Ending,
+    Facets,
+    NightRow,
+    Occurrence,
+    Reach,
+    RunRow,
+    RunState,
+    Seen,
+)
 
 __all__ = [
-    "Ending", "Facets", "Index", "NightRow", "Occurrence", "RunQuery", "RunRow", "RunState", "Seen",
-    "open_index",
+    "Ending", "Facets", "Index", "NightRow", "Occurrence", "Reach", "RunQuery", "RunRow",
+    "RunState", "Seen", "open_index",
 ]  # fmt: skip

@@ -16,16 +16,20 @@ from results.index.database import (
     write_rows,
 )
 from results.index.query import RunQuery, condition
-from results.index.reading import read_run, stamp_of, state_of
+from results.index.reading import read_reached, read_run, stamp_of, state_of
 from results.index.rows import (
     Facets,
     NightRow,
     Occurrence,
+    Reach,
     RunRow,
     RunState,
     Seen,
 )
+from results.index.steps import PAIRS_FROM, name_of, named
+from results.reached import Reached
 from results.record.paths import RunPaths
+from results.record.transitions import TRANSITIONS
 from results.repeats import Rate, Repeats, Trial, repeats_of
 from results.store import Store
 from results.wording.inert import inert
@@ -245,6 +249,32 @@ class Index:
             scenarios=self._distinct("scenario"),
         )
 
+    def reaches(self) -> tuple[Reach, ...]:
+        """Return the whole catalogue of transitions, in its order: which run reached each first."""
+        rows = self._asked(
+            "SELECT step, count(*) AS times, min(started || ' ' || run_id) AS first FROM reached"
+            " JOIN runs ON runs.rowid = reached.run WHERE step < ? GROUP BY step",
+            (PAIRS_FROM,),
+        )
+        known = {}
+        for each in rows:
+            started, _, run_id = each["first"].partition(" ")
+            first = Occurrence(run_id=run_id, night="", started=started)
+            name = name_of(each["step"])
+            known[name] = Reach(name=name, times=each["times"], first=first)
+        return tuple(known.get(name, Reach(name=name)) for name in TRANSITIONS)
+
+    def first_reached(self, run_id: str) -> Reached:
+        """Return what a run reached, and no run of the store that started before it."""
+        rows = self._asked(
+            "SELECT step FROM reached AS mine JOIN runs AS ours ON ours.rowid = mine.run"
+            " WHERE ours.run_id = ? AND NOT EXISTS (SELECT 1 FROM reached AS others"
+            " JOIN runs AS other ON other.rowid = others.run WHERE others.step = mine.step"
+            " AND (other.started, other.run_id) < (ours.started, ours.run_id))",
+            (run_id,),
+        )
+        return named(each["step"] for each in rows)
+
     def _first_nights(self) -> dict[str, str]:
         rows = self._asked(
             "SELECT signature, min(night) FROM runs WHERE night != '' AND signature != ''"
@@ -297,9 +327,15 @@ class Index:
                 forget_rows(self._connection, gone)
         for batch in _batches(changed):
             # The stamp is taken first: what changes while it is read is read again.
-            rows = [(stamp, read_run(paths)) for paths in batch if (stamp := stamp_of(paths))]
+            rows = [
+                (stamp, read_run(paths), read_reached(paths))
+                for paths in batch
+                if (stamp := stamp_of(paths))
+            ]
             with transaction(self._connection):
-                write_rows(self._connection, [(row, stamp) for stamp, row in rows])
+                write_rows(
+                    self._connection, [(row, stamp, reached) for stamp, row, reached in rows]
+                )
         return len(changed)
 
     def _remake(self) -> None:

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from results.index.rows import RunRow, RunState
+from results.index.steps import numbered
+from results.reached import Reached
+from results.record.transitions import TRANSITIONS
 from results.trust import is_closed
 
 ROWS_VERSION = 9
@@ -28,6 +31,8 @@ _TABLES = (
     f"CREATE TABLE runs (run_id TEXT PRIMARY KEY, stamp TEXT NOT NULL, {_COLUMNS})",
     "CREATE TABLE anomalies (run_id TEXT NOT NULL, name TEXT NOT NULL)",
     "CREATE TABLE faults (run_id TEXT NOT NULL, name TEXT NOT NULL)",
+    "CREATE TABLE reached (step INTEGER, run INTEGER, PRIMARY KEY (step, run)) WITHOUT ROWID",
+    "CREATE INDEX reached_run ON reached (run)",
     "CREATE INDEX runs_started ON runs (started)",
     "CREATE INDEX runs_night ON runs (suite, night)",
     "CREATE INDEX runs_signature ON runs (signature)",
@@ -38,8 +43,11 @@ _TABLES = (
     "CREATE INDEX faults_name ON faults (name, run_id)",
     "CREATE INDEX faults_run ON faults (run_id)",
 )
-SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES}".encode()) >> 1
-"""What the file says it is (`user_version`, 31 bits); one that says otherwise is made anew."""
+SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES} {[*TRANSITIONS]}".encode()) >> 1
+"""What the file says it is (`user_version`, 31 bits); one that says otherwise is made anew.
+
+Steps are numbered by the catalogue of transitions, so another catalogue makes another index.
+"""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -107,7 +115,7 @@ def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != SCHEMA_VERSION:
-            for name in ("runs", "anomalies", "faults"):
+            for name in ("runs", "anomalies", "faults", "reached"):
                 connection.execute(f"DROP TABLE IF EXISTS {name}")
             for statement in (*_TABLES, f"PRAGMA user_version = {SCHEMA_VERSION}"):
                 connection.execute(statement)
@@ -128,12 +136,17 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str]]) -> None:
-    """Put rows in, each with the stamp of its files, over what was there of these runs."""
+def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str, Reached]]) -> None:
+    """Put rows in, over what was there of these runs.
+
+    Args:
+        connection: To the index.
+        rows: Each with the stamp of its files, and what the run reached.
+    """
     marks = ", ".join("?" * (len(_FIELDS) + 1))
-    for row, stamp in rows:
+    for row, stamp, reached in rows:
         _forget(connection, row.run_id)
-        connection.execute(
+        written = connection.execute(
             f"INSERT INTO runs (stamp, {', '.join(_FIELDS)}) VALUES ({marks})",  # noqa: S608 - names of our own fields
             (stamp, *(_stored(name, getattr(row, name)) for name in _FIELDS)),
         )
@@ -142,6 +155,10 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str]
                 f"INSERT INTO {table} VALUES (?, ?)",  # noqa: S608 - one of two names
                 [(row.run_id, name) for name, _ in names],
             )
+        connection.executemany(
+            "INSERT INTO reached (step, run) VALUES (?, ?)",
+            [(step, written.lastrowid) for step in numbered(reached)],
+        )
 
 
 def forget_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -161,6 +178,9 @@ def row_from(stored: sqlite3.Row) -> RunRow:
 
 
 def _forget(connection: sqlite3.Connection, run_id: str) -> None:
+    connection.execute(
+        "DELETE FROM reached WHERE run IN (SELECT rowid FROM runs WHERE run_id = ?)", (run_id,)
+    )
     for table in ("runs", "anomalies", "faults"):
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608 - one of three names
 

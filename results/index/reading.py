@@ -15,6 +15,7 @@ from pathlib import Path
 
 from results.index.rows import Ending, RunRow, RunState
 from results.nights import read_night
+from results.reached import Reached, reached
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import INTERRUPTED, STOPPED_ON, Milestone, load_milestones
@@ -27,7 +28,7 @@ from results.record.verdict import Verdict
 from results.repeats import setting_key, setting_words
 from results.signature import class_of, signature_of
 from results.store import is_alive
-from results.tables import RunTables
+from results.tables import DAMAGES, RunTables
 from results.verdict_json import MAX_VERDICT_BYTES, read_verdict
 from results.wording.headline import Headline, counting, headline, ranked_anomalies
 from results.wording.inert import inert
@@ -81,6 +82,16 @@ def read_run(paths: RunPaths) -> RunRow:
         parts |= _of_verdict(verdict, plan, _story(paths, troubles), names=stored_names(paths))
     parts["trouble"] = "; ".join(troubles)[:_MAX_SENTENCE]
     return dataclasses.replace(row, **_printable(parts))  # type: ignore[arg-type]  # by field name
+
+
+def read_reached(paths: RunPaths) -> Reached:
+    """Return what a run reached; nothing of a folder of statistics that is a link."""
+    if paths.statistics.is_symlink():
+        return Reached()
+    try:
+        return reached(paths)
+    except DAMAGES:
+        return Reached()
 
 
 def state_of(paths: RunPaths, *, judged: bool) -> RunState:

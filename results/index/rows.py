@@ -191,3 +191,18 @@ class Facets:
     anomalies: tuple[str, ...]
     suites: tuple[str, ...]
     scenarios: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """A transition over all runs of the store.
+
+    Attributes:
+        name: As in the catalogue (`results.record.transitions`).
+        times: How many runs reached it.
+        first: The one that started first; None: no run reached it.
+    """
+
+    name: str
+    times: int = 0
+    first: Occurrence | None = None

@@ -1,0 +1,8 @@
+"""What a run reached of the protocol's behaviour, from its record alone.
+
+One module an area finds the transitions of `results.record.transitions` in a group's rows; each
+says from which columns, what proves a transition, and what would not. They decide nothing and
+accuse nobody: coverage, not checks. `tables.py` counts them, and the pairs in succession.
+
+Only `checkers/statistics.py` imports this package.
+"""

@@ -1,0 +1,106 @@
+"""Why a leader was replaced: the faults that were in force at its node, or had just been.
+
+A fault in force counts before one that was just over, and what ends a broker before what slows it.
+That a fault was in force does not prove that it caused the election; that none was proves that none
+of the schedule did. A leader whose node nothing had hit may have been replaced because the active
+controller was: the next one knows nobody alive yet.
+"""
+
+from collections.abc import Mapping
+
+from checkers.changes import FOUND_LATE_NS, HANDLES, MEMORY, PROCESSOR, SETTLED_NS
+from checkers.facts import Disturbance, RunFacts
+from results.record.milestones import ENDED
+from results.record.transitions import CAUSES
+
+Span = tuple[int, int]
+"""From when to when something happened, in nanoseconds since the run's start."""
+
+DISK_FAULT = "leader-disk-fault"
+
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("kill", "power-loss", "controller-failover", "disputed-election", "unclean-election"),
+        "leader-killed",
+    ),
+    **dict.fromkeys(("stop", "rolling-restart"), "leader-stopped"),
+    **dict.fromkeys(
+        ("wipe", "bit-flip", "lost-flush", "disk-full", "read-only", "disk-error", "torn-write"),
+        DISK_FAULT,
+    ),
+    "pause": "leader-paused",
+    **dict.fromkeys((HANDLES, MEMORY, PROCESSOR), "leader-starved"),
+    "slow-disk": "leader-disk-late",
+}
+"""By what a fault did to its targets, or its kind."""
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(("partition", "splits"), "leader-cut-off"),
+    **dict.fromkeys(("network", "stall", "connections"), "leader-links-bad"),
+    "clock": "leader-clock-wrong",
+}
+"""By its family, where its kind says nothing."""
+_CUTS = frozenset({
+    "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out",
+})  # fmt: skip
+"""Kinds that a script may order without a family."""
+ORDERING = frozenset({"preferred-election", "reassignment"})
+_KEEPER = frozenset({"keeper", "keeper-links"})
+_RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
+_TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
+
+
+def harm_of(fault: Disturbance) -> str:
+    """Return what a fault did to the node of a leader, as a cause; empty: nothing that counts."""
+    if fault.family in _KEEPER | _TO_CLIENTS or fault.kind in ORDERING:
+        return ""
+    if fault.kind in _CUTS:
+        return "leader-cut-off"
+    return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
+
+
+def harm_to(facts: RunFacts, node: str, span: Span) -> str:
+    """Return what faults did to a node at some time or shortly before; empty: nothing."""
+    return _worst([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
+
+
+def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | None = None) -> str:
+    """Return why a leader was replaced, a name in `CAUSES`.
+
+    Args:
+        facts: Of the run.
+        node: Of the last leader.
+        span: When the next one was elected: not before, and by when.
+        place: The partition; None: the quorum.
+    """
+    lasting = [each for each in facts.disturbances if _meets(each, span, 0)]
+    recent = [each for each in facts.disturbances if _meets(each, span, SETTLED_NS)]
+    if harm := _worst(lasting, node):
+        return harm
+    if _ended(facts, node, span):
+        return "leader-ended"
+    if place and any(each.kind in ORDERING and each.place in {place, None} for each in lasting):
+        return "ordered"
+    if harm := harm_to(facts, node, span):
+        return harm
+    hit = any(each.controller or each.family in _KEEPER for each in recent)
+    return "controller-hit" if place and hit else "unexplained"
+
+
+def _meets(fault: Disturbance, span: Span, later_ns: int) -> bool:
+    from_ns, by_ns = span
+    return fault.begun_ns <= by_ns and from_ns - later_ns <= fault.ended_ns
+
+
+def _worst(faults: list[Disturbance], node: str) -> str:
+    harms = {harm_of(each) for each in faults if node in each.nodes} - {""}
+    return min(harms, key=_RANKS.__getitem__, default="")
+
+
+def _ended(facts: RunFacts, node: str, span: Span) -> bool:
+    """Tell whether a broker ended by itself before an election, as far as it was found out."""
+    return any(
+        each.name == ENDED
+        and each.detail.get("node") == node
+        and span[0] - SETTLED_NS <= each.at_ns <= span[1] + FOUND_LATE_NS
+        for each in facts.milestones
+    )

@@ -1,0 +1,63 @@
+"""Elections of a partition by cause, times without a leader, and leaders that did not know.
+
+From `leadership`, as `reigned.py` has it: each higher leader epoch is an election. Whom it replaced
+is the last leader of before; `causes.py` says what had befallen that one. The controllers' log says
+which elections were unclean; with ZooKeeper, a leader that was not in the ISR before is.
+
+A deposed leader still answers if it was asked as leader (ListOffsets) after another broker had
+answered in a later epoch. That proves no promise broken: it may not know yet.
+
+What would not prove it: an election after the brokers' stop began, which is our own doing; a step
+between two looks at ZooKeeper, which nobody saw.
+"""
+
+import numpy as np
+
+from checkers.columns import equal, ints, select
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.transitions.causes import cause_of
+from checkers.transitions.events import Events, end_of_run_ns
+from checkers.transitions.reigned import Step, changes_of
+from results.record.terms import Source
+
+
+def find(group: Group, events: Events) -> None:
+    """Add the elections of a partition."""
+    place = (group.topic, group.partition)
+    last, vacant = -1, False
+    for before, after in changes_of(group):
+        last = before.leader if before.leader >= 0 else last
+        if after.epoch <= before.epoch:
+            continue
+        if after.leader < 0:
+            events.add("leader/none", after.by_ns)
+        elif last >= 0:
+            name = _name(group.facts, after, last, place=place, vacant=vacant)
+            events.add(f"election/{name}", after.by_ns)
+        vacant = after.leader < 0
+    _add_deposed(group, events)
+
+
+def _name(facts: RunFacts, after: Step, last: int, *, place: tuple[str, int], vacant: bool) -> str:
+    if after.unclean:
+        return "unclean"
+    if after.leader == last:
+        return "returned" if vacant else "renewed"
+    return cause_of(facts, f"n{last}", after.span, place)
+
+
+def _add_deposed(group: Group, events: Events) -> None:
+    """Add the answers of leaders that another one had followed already: the first of each epoch."""
+    rows = group.table("leadership")
+    claims = equal(rows, "source", Source.LIST_OFFSETS) & (ints(rows, "leader_epoch") >= 0)
+    claims &= (ints(rows, "leader") >= 0) & (ints(rows, "observed_ns") >= 0)
+    told = select(rows, claims & (ints(rows, "observed_ns") < end_of_run_ns(group.facts)))
+    epochs, leaders = ints(told, "leader_epoch"), ints(told, "leader")
+    seen, asked = ints(told, "observed_ns"), ints(told, "asked_ns")
+    for epoch in np.unique(epochs).tolist():
+        mine = epochs == epoch
+        later = seen[(epochs > epoch) & ~np.isin(leaders, leaders[mine])]
+        late = mine & (asked > later.min(initial=np.iinfo(np.int64).max))
+        if late.any():
+            events.add("leader/deposed-answers", int(seen[late].min()))

@@ -1,0 +1,43 @@
+"""Leader epochs in which a leader led, and of which no replica has any record.
+
+From `leadership`, as `reigned.py` has it, and the leader epochs of `replica_records` at the end of
+the run. Only epochs between the first and the last one that has records count: what was deleted
+from the beginning of a log, and leaders after the last send, prove nothing.
+
+What would not prove it: an epoch without a leader. That an epoch has no record does not prove that
+none was written in it: it may have been truncated in all replicas.
+"""
+
+from checkers.columns import Ints, distinct, equal, ints, runs_of
+from checkers.group import Group
+from checkers.transitions.events import Events, bucket
+from checkers.transitions.reigned import steps_of
+from results.record.transitions import STREAKS
+
+
+def find(group: Group, events: Events) -> None:
+    """Add the streaks of leader epochs without a record."""
+    written = _written(group)
+    led = {step.epoch: step.by_ns for step in steps_of(group) if step.leader >= 0}
+    if not len(written):
+        return
+    streak = 0
+    for epoch in sorted(each for each in led if written[0] < each <= written[-1]):
+        if epoch not in written:
+            streak += 1
+        elif streak:
+            events.add(f"epoch/without-record-{bucket(streak, *STREAKS)}", led[epoch])
+            streak = 0
+
+
+def _written(group: Group) -> Ints:
+    """Return the leader epochs of records in the final logs."""
+    records = group.table("replica_records")
+    epochs = ints(records, "leader_epoch")
+    starts = runs_of(epochs)[:-1]  # A log has few epochs, each in one piece.
+    final = equal(records, "snapshot", group.facts.snapshot)
+    return (
+        distinct(epochs[starts[final[starts] & (epochs[starts] >= 0)]])
+        if len(starts)
+        else epochs[:0]
+    )

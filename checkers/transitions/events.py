@@ -1,0 +1,72 @@
+"""Transitions with their times, as the modules of the areas find them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import NONE, Ints
+from checkers.facts import NOTED, RunFacts
+from checkers.layout import RUN, Place
+
+UNTIMED = NONE
+"""The time of a transition that happened at a time that nobody knows."""
+
+
+class Events:
+    """The transitions of one place.
+
+    A time is in nanoseconds since the run's start; `UNTIMED` if nobody knows it.
+
+    Args:
+        place: A partition, the quorum's log, a partition that coordinates, or the run.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._times: dict[str, list[Ints]] = {}
+
+    def add(self, name: str, time_ns: int = UNTIMED) -> None:
+        """Add one transition."""
+        self.add_all(name, np.array([time_ns], dtype=np.int64))
+
+    def add_all(self, name: str, times: Ints) -> None:
+        """Add a transition that happened at each of some times."""
+        if len(times):
+            self._times.setdefault(name, []).append(times)
+
+    def items(self) -> Iterator[tuple[str, Ints]]:
+        """Yield each name with its times, by name; what has no time has `UNTIMED`."""
+        for name in sorted(self._times):
+            times = np.concatenate(self._times[name])
+            yield name, np.where(times >= 0, times, UNTIMED)
+
+
+class Places:
+    """The transitions of several places that one group tells of."""
+
+    def __init__(self) -> None:
+        self._events: dict[Place, Events] = {}
+
+    def at(self, topic: str, partition: int = 0) -> Events:
+        """Return the transitions of a place, to be added to; of the run, `RUN`'s."""
+        place = (topic, "", partition) if topic else RUN
+        return self._events.setdefault(place, Events(place))
+
+    def found(self) -> list[Events]:
+        """Return all of them, by place."""
+        return [self._events[place] for place in sorted(self._events)]
+
+
+def end_of_run_ns(facts: RunFacts) -> int:
+    """Return when the brokers' stop began: what comes later is of our own making."""
+    noted = facts.milestone(NOTED) or facts.milestone("stopped")
+    return noted.at_ns if noted is not None else int(np.iinfo(np.int64).max)
+
+
+def bucket(count: int, *names: str) -> str:
+    """Return the bucket of a count: `3+` and `2-9` are names of buckets, in ascending order."""
+    for name in names:
+        least, _, most = name.rstrip("+").partition("-")
+        if count <= int(most or least) or name.endswith("+"):
+            return name
+    return names[-1]

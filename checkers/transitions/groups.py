@@ -1,0 +1,78 @@
+"""What a consumer group did with a partition: who had it, and from where it was read on.
+
+From `assignments` (a rebalance gave it to a member, or took it) and `commits` (what members
+committed, and what they were told when it was given to them). A member is a process; the plan says
+which processes are of which group.
+
+The position that a member is told is compared with the last commit that was acknowledged before it
+asked. A higher one is that of a commit that nobody acknowledged in time, or that was under way.
+
+What would not prove it: a member that left without a word, which no row shows; so a partition may
+have been given away though its last member was not seen to lose it.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import distinct, equal, ints, order_of, select, take, texts
+from checkers.group import Group
+from checkers.group_commits import group_id_of
+from checkers.transitions.events import Events
+from results.record.terms import AssignmentKind, GroupAct, Outcome
+
+
+def find(group: Group, events: Events) -> None:
+    """Add what groups did with a partition."""
+    moves = group.table("assignments")
+    given = equal(
+        moves, "kind", AssignmentKind.REBALANCE_ASSIGNED, AssignmentKind.REBALANCE_REVOKED
+    )
+    for rows in _by_group(group, select(moves, given)):
+        _add_moves(rows, events)
+    for rows in _by_group(group, group.table("commits")):
+        _add_positions(rows, events)
+
+
+def _by_group(group: Group, rows: pa.Table) -> list[pa.Table]:
+    """Return the rows of each group, by its name."""
+    processes, plan = ints(rows, "process"), group.facts.plan
+    names = {each: group_id_of(plan, each) or "" for each in distinct(processes).tolist()}
+    members = {name: [each for each in names if names[each] == name] for name in names.values()}
+    return [
+        select(rows, np.isin(processes, np.array(members[name], dtype=np.int64)))
+        for name in sorted(members)
+    ]
+
+
+def _add_moves(rows: pa.Table, events: Events) -> None:
+    rows = take(rows, order_of(ints(rows, "time_ns"), ints(rows, "op_id")))
+    owner, revoked = -1, True
+    for kind, process, time_ns in zip(
+        texts(rows, "kind"), ints(rows, "process").tolist(), ints(rows, "time_ns").tolist(),
+        strict=True,
+    ):  # fmt: skip
+        if kind == AssignmentKind.REBALANCE_REVOKED:
+            revoked = revoked or process == owner
+            events.add("group/revoked", time_ns)
+            continue
+        if owner < 0:
+            events.add("group/first-assigned", time_ns)
+        elif process == owner:
+            events.add("group/kept", time_ns)
+        else:
+            events.add("group/moved" if revoked else "group/moved-unrevoked", time_ns)
+        owner, revoked = process, False
+
+
+def _add_positions(rows: pa.Table, events: Events) -> None:
+    ok = equal(rows, "outcome", Outcome.OK)
+    commits = select(rows, ok & equal(rows, "act", GroupAct.COMMIT) & (ints(rows, "told_ns") >= 0))
+    commits = take(commits, order_of(ints(commits, "told_ns"), ints(commits, "offset")))
+    told = select(rows, ok & equal(rows, "act", GroupAct.FETCH))
+    before = np.searchsorted(ints(commits, "told_ns"), ints(told, "asked_ns")) - 1
+    last = np.append(ints(commits, "offset"), -1)[before]  # Row -1 is the one appended.
+    offsets, times = ints(told, "offset"), ints(told, "told_ns")
+    events.add_all("group/no-position", times[(offsets < 0) & (last < 0)])
+    events.add_all("group/at-last-commit", times[(offsets == last) & (last >= 0)])
+    events.add_all("group/ahead-of-last-commit", times[offsets > last])
+    events.add_all("group/behind-last-commit", times[offsets < last])

@@ -1,0 +1,151 @@
+"""The controllers' quorum: its elections, the states of its voters, and their votes.
+
+From `quorum_states`. Rows with a time are answers: who leads in which epoch. Rows without one are
+of controllers' own logs, in their order: each state that a voter went through (KIP-595, KIP-996),
+and whom it voted for. Such a row gets the time at which its epoch, or a later one, was first told;
+what ended the part of a leader or follower, that of the next epoch. Of one time, the end of the
+last epoch comes first, then votes, states in their order, and the election.
+
+What would not prove it: states after the last epoch that was told had settled, because the stop of
+the servers makes them; a log that was rotated away. Before the states were written to logs, only
+leaders and followers are known.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select, texts, words_of
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.quorum import votes_of
+from checkers.transitions.causes import cause_of
+from checkers.transitions.events import UNTIMED, Events, Places, end_of_run_ns
+from results.record.clock import NS_PER_S
+from results.record.terms import QUORUM_TOPIC
+from results.record.transitions import ROLES, TRANSITIONS
+
+_LATE_NS = 2 * NS_PER_S
+"""An answer may be so much older than its time."""
+_SETTLED = ("leader", "follower")
+_BEFORE, _AFTER = -1_000_000, 1_000_000
+"""Nanoseconds that keep what is told at one time in its order."""
+_ROUNDS = ("elected-next-epoch", "elected-after-1-round", "elected-after-2+-rounds")
+
+
+class _Epochs:
+    """When the quorum's epochs were told.
+
+    Args:
+        told: Rows of `quorum_states` with a time, in its order.
+    """
+
+    def __init__(self, told: pa.Table) -> None:
+        self._times = ints(told, "observed_ns")
+        self._epochs = ints(told, "epoch")
+        self._reached = np.maximum.accumulate(self._epochs) if len(self._epochs) else self._epochs
+        self.last = int(self._epochs.max(initial=-1))
+
+    def first_ns(self, epoch: int) -> int:
+        """Return when an epoch, or a later one, was first told; `UNTIMED` if none was."""
+        at = int(np.searchsorted(self._reached, epoch))
+        return int(self._times[at]) if at < len(self._times) else UNTIMED
+
+    def last_ns(self, epoch: int, until_ns: int) -> int:
+        """Return when an epoch, or an earlier one, was last told before a time; 0 if never."""
+        times = self._times[(self._epochs <= epoch) & (self._times < until_ns)]
+        return int(times.max(initial=0))
+
+
+def find(group: Group, places: Places) -> None:
+    """Add what the controllers' quorum went through."""
+    states = group.table("quorum_states")
+    if not states.num_rows:
+        return
+    times = ints(states, "observed_ns")
+    told = select(states, (times >= 0) & (times < end_of_run_ns(group.facts)))
+    told = told.sort_by("observed_ns")
+    epochs, events = _Epochs(told), places.at(QUORUM_TOPIC)
+    _add_elections(group.facts, states, epochs, events)
+    _add_votes(states, epochs, events)
+    _add_two_leaders(told, events)
+    logged = select(states, ~present(states, "observed_ns") & equal(states, "role", *ROLES))
+    for rows in logged, told:
+        for node in words_of(rows, "node"):
+            if rows is logged or node not in words_of(logged, "node"):
+                _add_roles(select(rows, equal(rows, "node", node)), epochs, events)
+
+
+def _add_elections(facts: RunFacts, states: pa.Table, epochs: _Epochs, events: Events) -> None:
+    led = select(states, (ints(states, "leader") >= 0) & (ints(states, "epoch") >= 0))
+    leaders = dict(
+        sorted(zip(ints(led, "epoch").tolist(), ints(led, "leader").tolist(), strict=True))
+    )
+    for (before, last), (epoch, leader) in pairwise(leaders.items()):
+        at_ns = epochs.first_ns(epoch)
+        if at_ns < 0:
+            continue  # Nobody told of it while the run went on.
+        at_ns += _AFTER
+        rounds = min(epoch - before, len(_ROUNDS)) - 1
+        events.add(f"quorum/{_ROUNDS[rounds]}", at_ns)
+        if leader == last:
+            events.add("quorum/same-leader", at_ns)
+        else:
+            span = (epochs.last_ns(before, at_ns), at_ns)
+            events.add(f"quorum/{cause_of(facts, f'n{last}', span)}", at_ns)
+
+
+def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
+    votes: dict[int, set[str]] = {}
+    of_nodes: dict[str, dict[int, str]] = {}
+    for epoch, node, candidate in sorted(votes_of(states)):
+        if epoch <= epochs.last:
+            votes.setdefault(epoch, set()).add(candidate)
+            of_nodes.setdefault(node, {})[epoch] = candidate
+    for epoch in (each for each, told in votes.items() if len(told) > 1):
+        events.add("quorum/split-vote", epochs.first_ns(epoch))
+    for mine in of_nodes.values():
+        for (before, last), (epoch, candidate) in pairwise(sorted(mine.items())):
+            if epoch == before + 1:
+                events.add("quorum/voted-twice-running", epochs.first_ns(epoch))
+            if candidate != last:
+                events.add("quorum/changed-vote", epochs.first_ns(epoch))
+
+
+def _add_two_leaders(told: pa.Table, events: Events) -> None:
+    """Add the first answer of each leader that another one of a later epoch had preceded."""
+    lead = select(told, equal(told, "role", "leader"))
+    times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
+    for epoch in np.unique(epochs).tolist():
+        later = times[epochs > epoch]
+        if (
+            len(later)
+            and (late := times[(epochs == epoch) & (times - _LATE_NS > later.min())]).size
+        ):
+            events.add("quorum/two-say-they-lead", int(late.min()))
+
+
+def _add_roles(mine: pa.Table, epochs: _Epochs, events: Events) -> None:
+    """Add the states that one voter went through, in the order of its rows."""
+    settled = -1
+    index = 0
+    for (before, role), (after, then) in pairwise(_told(mine)):
+        ends = after == settled
+        if after + ends > epochs.last:
+            return
+        at_ns = epochs.first_ns(after + ends)
+        index = index + 1 if after == before else 0
+        if role != then or after > before:
+            at_ns = at_ns + index + (_BEFORE if ends else 0) if at_ns >= 0 else at_ns
+            name = f"quorum/{role}-to-{then}"
+            events.add(name if name in TRANSITIONS else "quorum/other-step", at_ns)
+        if then in _SETTLED:
+            settled = after
+
+
+def _told(mine: pa.Table) -> Iterator[tuple[int, str]]:
+    """Yield (epoch, state) of the rows that name both."""
+    known = select(mine, equal(mine, "role", *ROLES) & (ints(mine, "epoch") >= 0))
+    yield from zip(ints(known, "epoch").tolist(), texts(known, "role"), strict=True)

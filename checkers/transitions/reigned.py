@@ -1,0 +1,158 @@
+"""Who led a partition with which ISR, step by step: the best that the record has of it.
+
+In KRaft the controllers' log has every step in its order. It has no times: an entry was committed
+by the first answer of the quorum that reached beyond it, or by the first answer of a broker in that
+leader epoch, whichever came first. With ZooKeeper its node of the partition was read, at a time,
+whenever it changed; two changes between two looks are one step. Where neither was recorded, the
+leader's own metadata tell its epoch and ISR.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, distinct, equal, ints, present, select, take, texts
+from checkers.controllers_log import entries
+from checkers.group import Group
+from checkers.transitions.events import end_of_run_ns
+from results.record.terms import Source
+
+_TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A partition's leader and ISR from some time on.
+
+    Attributes:
+        leader: The broker; -1: nobody.
+        epoch: The leader epoch.
+        isr: None: not recorded.
+        unclean: Whether its leader was elected from outside of the ISR; None: nobody says.
+        not_before_ns, by_ns: Between these it came about.
+    """
+
+    leader: int
+    epoch: int
+    isr: frozenset[int] | None
+    unclean: bool | None
+    not_before_ns: int
+    by_ns: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Between which times it came about."""
+        return self.not_before_ns, self.by_ns
+
+
+def steps_of(group: Group) -> tuple[Step, ...]:
+    """Return the steps of a partition until its brokers' stop began, in their order."""
+    return group.view(_steps_of)
+
+
+def changes_of(group: Group) -> Iterator[tuple[Step, Step]]:
+    """Yield each step with the one before it."""
+    yield from pairwise(steps_of(group))
+
+
+def _steps_of(group: Group) -> tuple[Step, ...]:
+    found = _logged(group) or _kept(group) or _believed(group)
+    end_ns = end_of_run_ns(group.facts)
+    return tuple(each for each in found if each.by_ns < end_ns)
+
+
+def _logged(group: Group) -> list[Step]:
+    """Return the steps by the controllers' log, in its order."""
+    first_ns = _first_seen(group)
+    found: list[Step] = []
+    for each in entries(group):
+        not_before_ns, by_ns = group.facts.quorum.committed(each.offset)
+        begins = not found or found[-1].epoch != each.epoch
+        by_ns = min(by_ns, first_ns.get(each.epoch, by_ns)) if begins else by_ns
+        found.append(
+            Step(
+                leader=each.leader, epoch=each.epoch, isr=frozenset(each.isr),
+                unclean=each.unclean, not_before_ns=not_before_ns, by_ns=by_ns,
+            )
+        )  # fmt: skip
+    return _in_time(found)
+
+
+def _in_time(found: list[Step]) -> list[Step]:
+    """Return steps with times in the same order; those of one time are a nanosecond apart."""
+    times = np.array([each.by_ns for each in found], dtype=np.int64)
+    latest = np.minimum.accumulate(times[::-1])[::-1].tolist()
+    timed: list[Step] = []
+    for each, by_ns in zip(found, latest, strict=True):
+        later_ns = max(by_ns, timed[-1].by_ns + 1) if timed else by_ns
+        timed.append(replace(each, by_ns=later_ns, not_before_ns=min(each.not_before_ns, by_ns)))
+    return timed
+
+
+def _first_seen(group: Group) -> dict[int, int]:
+    """Return when each leader epoch was first told."""
+    rows = group.table("leadership")
+    timed = equal(rows, "source", *_TIMED) & (ints(rows, "observed_ns") >= 0)
+    rows = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    return {epoch: int(times[epochs == epoch].min()) for epoch in distinct(epochs).tolist()}
+
+
+def _kept(group: Group) -> list[Step]:
+    """Return the steps by ZooKeeper; a leader is unclean if it was not in the ISR before."""
+    rows = group.table("leadership")
+    told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))
+    found = _ascending(told)
+    return [
+        each if before is None else replace(each, unclean=_is_outside(each, before))
+        for before, each in zip([None, *found], found, strict=False)
+    ]
+
+
+def _is_outside(after: Step, before: Step) -> bool:
+    """Tell whether a leader came from outside of the ISR, by what stands in ZooKeeper."""
+    known = before.isr and after.leader >= 0 and after.epoch > before.epoch
+    return bool(known) and after.leader not in (before.isr or ())
+
+
+def _believed(group: Group) -> list[Step]:
+    """Return the steps by what leaders' own metadata say."""
+    rows = group.table("leadership")
+    told = equal(rows, "source", Source.METADATA) & (ints(rows, "observed_ns") >= 0)
+    rows = select(rows, told & (ints(rows, "leader_epoch") >= 0))
+    observers = np.array(texts(rows, "observer"), dtype=np.str_)
+    leaders = np.array([f"n{leader}" for leader in ints(rows, "leader").tolist()], dtype=np.str_)
+    nobody = ints(rows, "leader") < 0
+    return _ascending(select(rows, np.asarray((observers == leaders) | nobody, dtype=np.bool_)))
+
+
+def _ascending(rows: pa.Table) -> list[Step]:
+    """Return rows as steps by time; a row of a lower epoch than one before is a late one."""
+    order = np.argsort(ints(rows, "observed_ns"), kind="stable")
+    columns: list[Ints] = [
+        ints(rows, name)[order] for name in ("observed_ns", "leader", "leader_epoch")
+    ]
+    isrs = take(rows, order)["isr"].to_pylist()
+    known = present(rows, "isr")[order].tolist()
+    found: list[Step] = []
+    last_ns = 0
+    for at_ns, leader, epoch, isr, told in zip(
+        *(each.tolist() for each in columns), isrs, known, strict=True
+    ):
+        step = Step(
+            leader=leader, epoch=epoch, isr=frozenset(isr) if told else None, unclean=None,
+            not_before_ns=last_ns, by_ns=at_ns,
+        )  # fmt: skip
+        if not found or _differs(step, found[-1]):
+            found.append(step)
+        last_ns = at_ns
+    return found
+
+
+def _differs(step: Step, before: Step) -> bool:
+    if step.epoch != before.epoch:
+        return step.epoch > before.epoch
+    return step.leader == before.leader and step.isr not in {None, before.isr}

@@ -1,0 +1,46 @@
+"""What share groups delivered again, and why (KIP-932).
+
+From `shared`: each delivery with its count, and what members made of it. What befell a record last
+before a delivery says why it came again: a release; an acknowledgement that was not confirmed; or
+nothing, so that its lock ran out or its member left.
+
+What would not prove it: the count alone, because members leave without a word. That a record was
+accepted and came again is an anomaly (`delivered-again`), and none of these.
+"""
+
+import numpy as np
+
+from checkers.columns import equal, ints, order_of, take
+from checkers.group import Group
+from checkers.transitions.events import Events, bucket
+from results.record.terms import Outcome, ShareAct
+from results.record.transitions import DELIVERIES
+
+
+def find(group: Group, events: Events) -> None:
+    """Add the deliveries and acknowledgements of a partition's records."""
+    rows = group.table("shared")
+    if not rows.num_rows:
+        return
+    names = ["offset", "value", "told_ns", "asked_ns", "act", "outcome", "delivery_count"]
+    rows = rows.select(names)
+    keys = [ints(rows, name) for name in ("offset", "value", "told_ns", "asked_ns")]
+    rows = take(rows, order_of(*keys))
+    offsets, values, times = (ints(rows, name) for name in ("offset", "value", "told_ns"))
+    ok, given = equal(rows, "outcome", Outcome.OK), equal(rows, "act", ShareAct.DELIVER)
+    released = equal(rows, "act", ShareAct.RELEASE)
+    events.add_all("share/released", times[released & ok])
+    events.add_all("share/rejected", times[equal(rows, "act", ShareAct.REJECT) & ok])
+    counts = np.where(given, ints(rows, "delivery_count"), 0)
+    names_of = {count: bucket(count, *DELIVERIES) for count in np.unique(counts).tolist()}
+    for name in DELIVERIES:
+        those = [count for count, known in names_of.items() if known == name and count > 1]
+        mine = np.isin(counts, np.array(those, dtype=np.int64))
+        events.add_all(f"share/delivery-{name}", times[mine])
+    again = np.zeros(len(times), dtype=np.bool_)
+    again[1:] = given[1:] & (offsets[1:] == offsets[:-1]) & (values[1:] == values[:-1])
+    before = np.flatnonzero(again) - 1
+    at = times[before + 1]
+    events.add_all("share/again-after-release", at[released[before] & ok[before]])
+    events.add_all("share/again-unacknowledged", at[given[before]])
+    events.add_all("share/again-after-refusal", at[~given[before] & ~ok[before]])

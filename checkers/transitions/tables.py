@@ -1,0 +1,111 @@
+"""What a group's rows reached, counted: two tables, the same in both engines.
+
+A succession is two transitions of one place with none of that place between them, ten seconds apart
+at most. Of equal times, the order is that of the names. A transition that follows itself is one.
+What has no time is counted, and is in no succession.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import schema_of
+from checkers.group import Group
+from checkers.layout import RUN
+from checkers.transitions import (
+    coordinators,
+    elections,
+    epochs,
+    groups,
+    isrs,
+    quorum,
+    recoveries,
+    refusals,
+    servers,
+    shares,
+    transactions,
+    truncations,
+)
+from checkers.transitions.events import Events, Places
+from results.record.clock import NS_PER_S
+
+APART_NS = 10 * NS_PER_S
+"""So much later, what comes next is no succession."""
+_PLACE: dict[str, pa.DataType] = {
+    "topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32(),
+}  # fmt: skip
+SCHEMAS: dict[str, pa.Schema] = {
+    "transitions": schema_of(
+        **_PLACE, transition=pa.string(), count=pa.int64(), first_ns=pa.int64()
+    ),
+    "successions": schema_of(**_PLACE, before=pa.string(), after=pa.string(), count=pa.int64()),
+}
+"""`first_ns` is null where no such transition of the place has a time."""
+_OF_PARTITIONS = (
+    elections, isrs, truncations, epochs, recoveries, refusals, groups, shares,
+)  # fmt: skip
+_OF_RUNS = (quorum, coordinators, transactions, servers)
+
+
+def reached(group: Group) -> dict[str, pa.Table]:
+    """Return the tables of `SCHEMAS` of a group: a partition's, or those that only a run shows.
+
+    A run's group tells of the quorum, of partitions that coordinate, and of what has no place.
+    """
+    found = _of_run(group) if group.partition < 0 else [_of_partition(group)]
+    return {
+        "transitions": pa.Table.from_pylist(
+            [row for events in found for row in _counted(events)], schema=SCHEMAS["transitions"]
+        ),
+        "successions": pa.Table.from_pylist(
+            [row for events in found for row in _paired(events)], schema=SCHEMAS["successions"]
+        ),
+    }
+
+
+def _of_partition(group: Group) -> Events:
+    events = Events((group.topic, group.topic_id, group.partition))
+    for area in (truncations,) if group.of_quorum else _OF_PARTITIONS:
+        area.find(group, events)
+    return events
+
+
+def _of_run(group: Group) -> Iterable[Events]:
+    places = Places()
+    for area in _OF_RUNS:
+        area.find(group, places)
+    refusals.find_of_run(group, places.at(""))
+    return places.found()
+
+
+def _counted(events: Events) -> Iterable[dict[str, object]]:
+    for name, times in events.items():
+        known = times[times >= 0]
+        first_ns = int(known.min()) if len(known) else None
+        yield {**_place(events), "transition": name, "count": len(times), "first_ns": first_ns}
+
+
+def _paired(events: Events) -> Iterable[dict[str, object]]:
+    """Yield the successions of a place, by name.
+
+    The rows of a transition are one number each, so that pairs are counted without a loop.
+    """
+    told = [(name, times[times >= 0]) for name, times in events.items()]
+    names = [name for name, _ in told]
+    if not names or events.place == RUN:
+        return
+    codes = np.repeat(np.arange(len(told)), [len(times) for _, times in told])
+    times = np.concatenate([times for _, times in told])
+    order = np.lexsort((codes, times))
+    codes, times = codes[order], times[order]
+    follows = (codes[1:] != codes[:-1]) & (times[1:] - times[:-1] <= APART_NS)
+    pairs = codes[:-1][follows] * len(names) + codes[1:][follows]
+    for pair, count in zip(*(each.tolist() for each in np.unique(pairs, return_counts=True)),
+                           strict=True):  # fmt: skip
+        before, after = divmod(pair, len(names))
+        yield {**_place(events), "before": names[before], "after": names[after], "count": count}
+
+
+def _place(events: Events) -> dict[str, object]:
+    return dict(zip(_PLACE, events.place, strict=True))

@@ -1,0 +1,124 @@
+"""Transactions by how they ended, at the place of their coordinator.
+
+From `transactions` (what the client decided, and what the coordinator answered) and their `ops`
+(when they began and ended, and with which error). A transaction that lasted longer than the plan's
+timeout is late: its coordinator was free to abort it. One whose producer was thrown away stays open
+until its coordinator aborts it; or until the next producer of its transactional id begins, which
+ends it at once.
+
+What would not prove it: that a late transaction did not commit, where its client learned of no
+outcome and no reader was given any of it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, Mask, codes, equal, first_match, ints, order_of, rows_at, select
+from checkers.group import Group
+from checkers.reigns import TRANSACTIONS, partition_of
+from checkers.transitions.events import Places, end_of_run_ns
+from checkers.transitions.refusals import error_of
+from results.record.clock import NS_PER_S
+from results.record.terms import Decision, F, TransactionOutcome
+
+_THROWN = "thrown away"
+_FENCED = frozenset({"client-fenced", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+_OUT_OF_SEQUENCE = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER"})
+
+
+def find(group: Group, places: Places) -> None:
+    """Add the transactions of a run."""
+    rows = group.table("transactions")
+    if not rows.num_rows:
+        return
+    rows = _timed(rows.select(["op_id", "transactional_id", "decision", "outcome"]), group)
+    known = group.facts.reigns
+    numbers, ids = codes(rows, "transactional_id")
+    for at, transactional_id in enumerate(ids):
+        partition = partition_of(known, TRANSACTIONS, transactional_id)
+        events = places.at(TRANSACTIONS, partition) if partition >= 0 else places.at("")
+        mine = select(rows, np.asarray(numbers == at))
+        for name, times in _endings(group, mine):
+            events.add_all(f"transaction/{name}", times)
+
+
+def _timed(rows: pa.Table, group: Group) -> pa.Table:
+    """Return transactions with the times and the error of their ops."""
+    ops = group.table("ops")
+    ops = select(ops.select(["op_id", "invoke_ns", "complete_ns", "error"]), equal(ops, "f", F.TXN))
+    at = first_match(ints(rows, "op_id"), ints(ops, "op_id"))
+    for name in ("invoke_ns", "complete_ns", "error"):
+        rows = rows.append_column(name, rows_at(ops, name, at))
+    return rows
+
+
+def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
+    """Return how transactions of one transactional id ended, and when."""
+    begun, ended = ints(rows, "invoke_ns"), ints(rows, "complete_ns")
+    commit = equal(rows, "decision", Decision.COMMIT)
+    abort = equal(rows, "decision", Decision.ABORT)
+    committed = equal(rows, "outcome", TransactionOutcome.COMMITTED)
+    aborted = equal(rows, "outcome", TransactionOutcome.ABORTED)
+    unknown = equal(rows, "outcome", TransactionOutcome.UNKNOWN)
+    timeout_ns = int(group.facts.plan.transaction_timeout_s * NS_PER_S)
+    late = (begun >= 0) & (ended >= begun) & (ended - begun > timeout_ns)
+    shown = np.isin(ints(rows, "op_id"), np.array(sorted(group.facts.witnessed), dtype=np.int64))
+    errors = _Errors(rows)
+    left = errors.say(_THROWN) & unknown
+    to_timeout, to_successor = _left(begun, left, timeout_ns, end_of_run_ns(group.facts))
+    masks = (
+        ("committed", committed & ~late),
+        ("committed-late", committed & late),
+        ("timed-out", late & ~committed & ~shown & ~left),
+        ("aborted", abort & aborted & ~late & errors.none),
+        ("aborted-after-error", abort & aborted & ~late & ~errors.none),
+        ("commit-failed", commit & aborted & ~late),
+        ("commit-unknown", commit & unknown & ~(late & ~shown)),
+        ("abort-unknown", abort & unknown & ~late & ~left),
+        ("left-to-timeout", to_timeout),
+        ("left-to-successor", to_successor),
+        ("fenced", errors.named(_FENCED)),
+        ("out-of-sequence", errors.named(_OUT_OF_SEQUENCE)),
+    )
+    return [(name, ended[mask]) for name, mask in masks]
+
+
+class _Errors:
+    """The errors of ops, as masks of the rows."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._numbers, self._words = codes(rows, "error")
+        self._names = [error_of(text) for text in self._words]
+        self.none = self._where([name is None for name in self._names], missing=True)
+
+    def say(self, words: str) -> Mask:
+        """Tell where an error has some words in it."""
+        return self._where([words in text for text in self._words])
+
+    def named(self, names: frozenset[str]) -> Mask:
+        """Tell where an error has one of some names."""
+        return self._where([name in names for name in self._names])
+
+    def _where(self, those: list[bool], *, missing: bool = False) -> Mask:
+        return np.asarray(np.array([*those, missing], dtype=np.bool_)[self._numbers])
+
+
+def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, Mask]:
+    """Tell which open transactions waited for their timeout, and which for the next producer.
+
+    Args:
+        begun: When each transaction of a transactional id began.
+        left: Which of them were left open.
+        timeout_ns: How long one may be open.
+        end_ns: When the run's brokers were stopped.
+    """
+    order = order_of(begun)
+    following = np.full(len(begun), end_ns, dtype=np.int64)
+    following[order[:-1]] = begun[order[1:]]
+    last = np.zeros(len(begun), dtype=np.bool_)
+    last[order[-1:]] = True
+    waited = following - begun > timeout_ns
+    known = left & (begun >= 0)
+    return known & waited, known & ~waited & ~last

@@ -1,0 +1,283 @@
+"""The catalogue of transitions: every step of the protocol's behaviour that a record can show.
+
+A name is an area and a word, `election/leader-killed`. No name has anything of chance in it, like a
+node's number or an offset: so what two runs reached can be compared. Sizes and lengths are in
+buckets, so the names are finite. `docs/reached.md` lists them; `checkers/transitions` finds them.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+CAUSES: Mapping[str, str] = MappingProxyType({
+    "leader-killed": "a fault had killed the node of the last leader",
+    "leader-stopped": "a fault had stopped the node of the last leader in order",
+    "leader-disk-fault": "a fault had taken or broken the disk of the last leader",
+    "leader-paused": "a fault had paused the node of the last leader",
+    "leader-cut-off": "a fault had cut links of the last leader",
+    "leader-starved": "a fault left the last leader little processor, memory or few handles",
+    "leader-disk-late": "a fault made the disk of the last leader slow",
+    "leader-links-bad": "a fault delayed, lost or stalled packets of the last leader",
+    "leader-clock-wrong": "a fault had set the clock of the last leader",
+    "leader-ended": "the broker of the last leader had ended by itself",
+    "ordered": "a fault had ordered an election or a reassignment of the partition",
+    "controller-hit": "a fault had hit the active controller, or ZooKeeper, and not the leader",
+    "unexplained": "no fault of the record explains it",
+})  # fmt: skip
+"""Why a leader was replaced, by name; of several that fit, the first one counts."""
+
+SIZES = ("0", "1", "2", "3", "4+")
+"""Buckets of the number of replicas in an ISR."""
+LENGTHS = ("1", "2-9", "10-99", "100+", "unseen")
+"""Buckets of the number of records that a truncation took; `unseen`: no look shows any of them."""
+TRUNCATIONS: Mapping[str, str] = MappingProxyType({
+    "leader-epoch": "where an epoch ends in the leader's log",
+    "high-watermark": "at its own high watermark",
+    "leader-log-end": "at the end of the leader's log",
+    "below-high-watermark": "below its own high watermark",
+    "recovery": "at a damaged batch, as it recovered the log",
+    "no-reason": "for a reason that no line of its log names",
+})  # fmt: skip
+"""Where a replica cut its log, and so by which rule."""
+STREAKS = ("1", "2", "3+")
+"""Buckets of how many epochs follow each other."""
+DELIVERIES = ("2", "3-4", "5+")
+"""Buckets of a delivery count above one."""
+
+ROLES = ("unattached", "voted", "follower", "prospective", "candidate", "leader", "resigned")
+"""The states of a voter of the quorum, as KRaft names them (KIP-595, KIP-996)."""
+_ONLY_FROM: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "leader": ("prospective", "candidate"), "resigned": ("leader",),
+})  # fmt: skip
+"""States that a voter enters from some others only."""
+
+ASKED: Mapping[str, str] = MappingProxyType({
+    "send": "a producer's send",
+    "poll": "a consumer's poll",
+    "transaction": "a call of a transactional producer",
+    "commit": "a commit of a group's position",
+    "share": "an acknowledgement of a share group's member",
+})  # fmt: skip
+"""What clients ask for, by name."""
+_OF_ALL = (
+    "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "REQUEST_TIMED_OUT",
+    "UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "client-timed-out",
+    "client-transport", "client-state", "other",
+)  # fmt: skip
+_OF_LEADERS = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE")
+_OF_SEQUENCES = (
+    "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH",
+    "client-fenced", "client-purged",
+)  # fmt: skip
+_OF_COORDINATORS = (
+    "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR",
+)  # fmt: skip
+_OF_MEMBERS = (
+    "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "FENCED_INSTANCE_ID",
+    "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "UNSTABLE_OFFSET_COMMIT",
+)  # fmt: skip
+ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "send": (
+        "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "MESSAGE_TOO_LARGE",
+        "INVALID_RECORD", "client-queue-full", *_OF_SEQUENCES, *_OF_LEADERS, *_OF_ALL,
+    ),
+    "poll": (
+        "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE", *_OF_MEMBERS, *_OF_COORDINATORS,
+        *_OF_LEADERS, *_OF_ALL,
+    ),
+    "transaction": (
+        "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE", "PRODUCER_FENCED",
+        "INVALID_PRODUCER_ID_MAPPING", "TRANSACTION_COORDINATOR_FENCED", "TRANSACTION_ABORTABLE",
+        "NOT_ENOUGH_REPLICAS", *_OF_SEQUENCES, *_OF_COORDINATORS, *_OF_MEMBERS, *_OF_ALL,
+    ),
+    "commit": (*_OF_MEMBERS, *_OF_COORDINATORS, "OFFSET_METADATA_TOO_LARGE", *_OF_ALL),
+    "share": (
+        "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH",
+        "SHARE_SESSION_LIMIT_REACHED", "FENCED_STATE_EPOCH", *_OF_ALL,
+    ),
+})  # fmt: skip
+"""The errors that answer each request: Kafka's names, and what clients say by themselves."""
+
+_LEADERS: Mapping[str, str] = MappingProxyType({
+    "election/unclean": "A partition got a leader from outside of the ISR.",
+    "election/renewed": "The leader of a partition went on in a higher leader epoch.",
+    "election/returned": "A partition got its last leader back after a time without one.",
+    "leader/none": "The controllers took a partition's leader away and elected no other.",
+    "leader/deposed-answers": (
+        "A broker was asked, and answered as leader, when another one had answered in a later"
+        " epoch."
+    ),
+})  # fmt: skip
+_ISRS: Mapping[str, str] = MappingProxyType({
+    "isr/replaced": "An ISR kept its size, and got other members.",
+    "isr/below-min": "An ISR fell below min.insync.replicas.",
+    "isr/back-to-min": "An ISR that was below min.insync.replicas reached it again.",
+})  # fmt: skip
+_RECOVERIES: Mapping[str, str] = MappingProxyType({
+    "recovery/log-kept": "A broker started again, and a replica's log had the same end.",
+    "recovery/log-shorter": "A broker started again, and a replica's log was shorter.",
+    "recovery/log-longer": "A broker started again, and a replica's log was longer at first sight.",
+    "recovery/log-empty": "A broker started again, and a replica's log was empty.",
+    "recovery/high-watermark-lower": (
+        "A broker started again, and a replica's high watermark was lower."
+    ),
+    "recovery/life-unseen": "A broker started more than once before it answered about a replica.",
+    "log-start/moved": "The first offset of a replica's log moved up.",
+    "log-start/stepped-back": "The first offset of a replica's log moved down.",
+    "topic/made-again": "A topic was deleted and created again under its name.",
+})  # fmt: skip
+_TRANSACTIONS: Mapping[str, str] = MappingProxyType({
+    "transaction/committed": "A coordinator confirmed a commit.",
+    "transaction/committed-late": (
+        "A coordinator confirmed the commit of a transaction that lasted longer than its timeout."
+    ),
+    "transaction/aborted": "A client aborted its transaction on purpose.",
+    "transaction/aborted-after-error": "A client aborted its transaction after an error.",
+    "transaction/commit-failed": "A client wanted to commit, and its transaction was aborted.",
+    "transaction/timed-out": (
+        "A transaction that lasted longer than its timeout did not commit, as far as is known."
+    ),
+    "transaction/commit-unknown": "A client wanted to commit, and learned of no outcome.",
+    "transaction/abort-unknown": "A client wanted to abort, and learned of no outcome.",
+    "transaction/left-to-timeout": (
+        "A producer left its transaction open, and none followed it within the timeout."
+    ),
+    "transaction/left-to-successor": (
+        "A producer left its transaction open, and the next one of its transactional id came"
+        " within the timeout."
+    ),
+    "transaction/fenced": "A coordinator or a leader fenced a producer.",
+    "transaction/out-of-sequence": "A leader refused a producer's sequence number.",
+})  # fmt: skip
+_COORDINATED: Mapping[str, str] = MappingProxyType({
+    "group": "a group", "transaction": "transactional producers",
+})  # fmt: skip
+_MOVES: Mapping[str, str] = MappingProxyType({
+    "moved-in-flight": (
+        "The coordinator of {} moved to another broker; an operation began before that and ended"
+        " after it."
+    ),
+    "moved": "The coordinator of {} moved to another broker; no operation is known to span that.",
+    "renewed": "The coordinator of {} went on in a higher leader epoch.",
+    "none": "The partition that coordinates {} had no leader.",
+    "log-cut": "A replica truncated the log of a coordinator of {}.",
+})  # fmt: skip
+_GROUPS: Mapping[str, str] = MappingProxyType({
+    "group/first-assigned": "A group gave a partition to a member for the first time.",
+    "group/kept": "A rebalance left a partition with its member.",
+    "group/moved": "A rebalance gave a partition to another member.",
+    "group/moved-unrevoked": (
+        "A rebalance gave a partition to another member, and the last one was not seen to lose it."
+    ),
+    "group/revoked": "A rebalance took a partition from its member.",
+    "group/no-position": "A member was told that nothing was committed, and nothing was.",
+    "group/at-last-commit": "A member was told the last position that was acknowledged before.",
+    "group/ahead-of-last-commit": "A member was told a higher position than that.",
+    "group/behind-last-commit": "A member was told a lower position than that.",
+})  # fmt: skip
+_QUORUM: Mapping[str, str] = MappingProxyType({
+    "quorum/elected-next-epoch": "The quorum elected a leader in the very next epoch.",
+    "quorum/elected-after-1-round": "One epoch without a leader preceded the quorum's next leader.",
+    "quorum/elected-after-2+-rounds": (
+        "Two epochs without a leader, or more, preceded the quorum's next leader."
+    ),
+    "quorum/same-leader": "The quorum elected its last leader again, in a higher epoch.",
+    "quorum/split-vote": "Voters voted for different candidates in one epoch of the quorum.",
+    "quorum/voted-twice-running": "A voter voted in an epoch of the quorum and in the next one.",
+    "quorum/changed-vote": "A voter voted for another candidate than in the epoch before.",
+    "quorum/log-parted": "A voter cut its log where it parted from that of the quorum's leader.",
+    "quorum/two-say-they-lead": (
+        "A controller said that it leads the quorum, two seconds or more after another one had said"
+        " so in a later epoch."
+    ),
+})  # fmt: skip
+_SHARES: Mapping[str, str] = MappingProxyType({
+    "share/released": "A member of a share group released a record.",
+    "share/rejected": "A member of a share group rejected a record.",
+    "share/again-after-release": "A share group delivered a record again after its release.",
+    "share/again-unacknowledged": (
+        "A share group delivered a record again that nobody had acknowledged: its lock ran out, or"
+        " its member left."
+    ),
+    "share/again-after-refusal": (
+        "A share group delivered a record again whose acknowledgement had not been confirmed."
+    ),
+})  # fmt: skip
+_SERVERS: Mapping[str, str] = MappingProxyType({
+    "broker/exited": "A broker exited, and no fault had stopped it.",
+    "broker/crashed": "A signal ended a broker, and no fault had sent it.",
+    "broker/exited-after-disk-fault": "A broker exited while a fault had its disk, or soon after.",
+})  # fmt: skip
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    for before, first in enumerate(SIZES):
+        for after, second in enumerate(SIZES):
+            if before != after:
+                way = "shrank" if after < before else "grew"
+                yield f"isr/{way}-{first}-to-{second}", f"An ISR {way} from {first} to {second}."
+
+
+def _truncations() -> Iterator[tuple[str, str]]:
+    for reason, where in TRUNCATIONS.items():
+        for length in LENGTHS:
+            took = (
+                "took no record that was seen" if length == "unseen" else f"took {length} records"
+            )
+            took = "took 1 record" if length == "1" else took
+            yield f"truncation/{reason}-{length}", f"A replica cut its log {where}; it {took}."
+
+
+def _roles() -> Iterator[tuple[str, str]]:
+    for after in ROLES:
+        for before in _ONLY_FROM.get(after, ROLES):
+            said = f"A voter of the quorum that was {before} became {after}."
+            if before == after:
+                said = f"A voter of the quorum stayed {before} in a higher epoch."
+            yield f"quorum/{before}-to-{after}", said
+    yield "quorum/other-step", "A voter of the quorum changed its state in a way not listed here."
+
+
+def _errors() -> Iterator[tuple[str, str]]:
+    for asked, errors in ERRORS.items():
+        for error in errors:
+            why = f"the client said {error.removeprefix('client-')}"
+            why = why if error.startswith("client-") else f"the error {error}"
+            why = "an error that this list does not have" if error == "other" else why
+            yield f"refused/{asked}-{error}", f"{ASKED[asked].capitalize()} failed: {why}."
+
+
+def _all() -> Iterator[tuple[str, str]]:
+    for cause, why in CAUSES.items():
+        yield f"election/{cause}", f"A partition got another leader; {why}."
+    yield from _LEADERS.items()
+    yield from _pairs()
+    yield from _ISRS.items()
+    yield from _truncations()
+    for streak in STREAKS:
+        few = "One leader epoch has" if streak == "1" else f"{streak} leader epochs in a row have"
+        yield f"epoch/without-record-{streak}", f"{few} no record in any replica."
+    yield from _RECOVERIES.items()
+    yield from _errors()
+    yield from _TRANSACTIONS.items()
+    for of, whose in _COORDINATED.items():
+        for word, said in _MOVES.items():
+            yield f"coordinator/{of}-{word}", said.format(whose)
+    yield from _GROUPS.items()
+    for cause, why in CAUSES.items():
+        if cause not in {"ordered", "controller-hit"}:
+            yield f"quorum/{cause}", f"The quorum elected another leader; {why}."
+    yield from _QUORUM.items()
+    yield from _roles()
+    for count in DELIVERIES:
+        yield f"share/delivery-{count}", f"A share group delivered a record with the count {count}."
+    yield from _SHARES.items()
+    yield from _SERVERS.items()
+
+
+TRANSITIONS: Mapping[str, str] = MappingProxyType(dict(_all()))
+"""Every transition's name, and a sentence that says what happened; in the order of the areas."""
+
+
+def area_of(name: str) -> str:
+    """Return the area of a transition: `election` of `election/leader-killed`."""
+    return name.partition("/")[0]
