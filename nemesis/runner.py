@@ -7,6 +7,7 @@ from functools import partial
 
 from cluster.protocol import Cluster, Hosts, ProcessId
 from cluster.sessions import hidden_s
+from nemesis.aftermath import Strikes
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -92,6 +93,7 @@ class Nemesis:
         self._site = Site.of(cluster, hosts, state_of)
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
+        self._lives: list[Life] = []
         book = Book(
             clock=clock,
             ledger=Ledger(paths.ledger),
@@ -102,8 +104,9 @@ class Nemesis:
             roster=self._roster,
             dealt=not schedule.overlapping,
             failover_s=plan.takeover_s + _BEYOND_S,
+            lives=self._lives,
         )
-        self._lives = [
+        self._lives += [
             Life(
                 fault,
                 parse_target(fault.target, self._roster),
@@ -266,6 +269,8 @@ class Nemesis:
     def _is_room_for(self, life: Life) -> bool:
         """Tell whether a majority is whole beside what is in force, and this fault too."""
         taking = [each for each in self._lives if each.takes and each.in_force]
+        if life.scheduled.strikes is Strikes.STRUCK:  # It hits who is hit already.
+            return len(taking) <= 1 and not any(KINDS[it.scheduled.kind].divides for it in taking)
         if any(KINDS[each.scheduled.kind].divides for each in (life, *taking)):
             return not taking  # What divides the nodes leaves none that may be lost.
         hit = {node for each in taking for node in each.row.targets}

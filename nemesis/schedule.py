@@ -9,7 +9,7 @@ kinds: one lane has what takes a node away or makes its links bad, one fault at 
 only a minority is hit, or all at once; the other what takes none (clocks, leadership, topics). The
 lanes have no aspect of a node in common, so that whatever overlaps composes (docs/faults.md).
 Beside what takes records, nothing is dealt in either. In virtual time both lanes have all kinds
-(`nemesis.overlaps`).
+(`nemesis.overlaps`). A plan's `level` has them dealt otherwise (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from random import Random
 from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.escalated import deal_escalated, level_of
 from nemesis.families import is_of
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
@@ -77,7 +78,7 @@ def deal_schedule(
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
     # Simulated hosts bear it that a majority is gone.
-    spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
+    spares = level_of(plan, overlaps=_overlaps(plan, families)).spares_majority
     return Schedule(
         faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
     )
@@ -280,12 +281,15 @@ def _dealt_faults(
     plan: Plan, families: Mapping[str, Sequence[str]], abilities: Collection[Ability]
 ) -> tuple[ScheduledFault, ...]:
     """Return as many faults as fit into the main phase, in the order of their starts."""
-    led = Ability.QUORUM in abilities
+    led, overlaps = Ability.QUORUM in abilities, _overlaps(plan, families)
+    if plan.level:
+        level = level_of(plan, overlaps=overlaps)
+        return deal_escalated(plan, families, level, few=FEW_FAMILIES, led=led)
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
         targets = Targets(plan, rng, led=led)
         lanes = [_Lane(plan, family_deck(families, rng), targets, round_of=len(families))]
-    elif plan.hosts == SIMULATED:
+    elif overlaps:
         return deal_overlapping(plan, families)
     else:
         lanes = [
@@ -294,6 +298,11 @@ def _dealt_faults(
         ]
     dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
+
+
+def _overlaps(plan: Plan, families: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether faults may take a majority together at level 0 already."""
+    return plan.hosts == SIMULATED and len(families) > FEW_FAMILIES
 
 
 def _kinds_lane(

@@ -14,6 +14,7 @@ from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
 from harness.timing import process_began_s
+from results.record.level import TOP_LEVEL
 from results.record.loads import Load
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.systems import MODES
@@ -136,6 +137,12 @@ _OPTIONS = (
         kind=click.Choice([judge.value for judge in Judge]),
         help="contract: what was asked for; strict: nothing is excused; jepsen: as Jepsen does.",
     ),
+    _Option(
+        flag="--level",
+        key="level",
+        kind=click.IntRange(0, TOP_LEVEL),
+        help="How hard dealt faults come: denser, in aftermaths, several at once (default: 0).",
+    ),
     _Option(flag="--seed", key="seed", kind=int, help="Decides every choice; default: a new one."),
     _Option(flag="--name", key="name", kind=str, help="The run's folder in the store."),
     _Option(
@@ -165,6 +172,12 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "stop_on_violation",
     default=None,
     help="Judge while the run goes on; the first violation ends it, with evidence of the moment.",
+)
+@click.option(
+    "--swarm/--no-swarm",
+    "swarm",
+    default=None,
+    help="Draw settings of brokers, clients and workload that are left open from the seed.",
 )
 @JAVA
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
