@@ -27,8 +27,12 @@ from results.record.plan import SIMULATED, Plan
 
 Families = Mapping[str, Sequence[str]]
 _ALL = {"all", QUORUM_VOTERS, SERVERS}
-_SHORTEST_S, _SHORTEST_SIMULATED_S = 0.5, 0.05
-"""Of a fault that is held for moments: on real hosts a heal takes about as long itself."""
+_SHORTEST_S, _SHORTEST_SIMULATED_S, _SHORT_S = 0.5, 0.05, 1.0
+"""Of a fault that is held for moments: on real hosts a heal takes about as long itself. Half of
+them last a second at most."""
+_OF_LONG = 2
+"""So many lanes have faults that outlast a session; in others all are held for moments, or a
+majority would be gone nearly always, and nothing sent."""
 _BREATH_S = 0.5
 """At most so long after a heal the next fault of the lane is due, in an aftermath."""
 _AFTERMATHS = 1 / 2
@@ -163,13 +167,15 @@ class _Lane:
         self.over_s: float | None = None
         self.misfits = 0
 
-    def drawn_hold_s(self, plan: Plan, level: Level) -> float:
+    def drawn_hold_s(self, kind: Kind, plan: Plan, level: Level) -> float:
         """Return how long the next fault is held: for moments, or longer than a session."""
-        moments = self.rng.random() < level.moments
-        share = self.rng.uniform(0.6, 0.9)
+        further = kind.takes and self.number >= _OF_LONG
+        moments = self.rng.random() < level.moments or further
+        share, short = self.rng.uniform(0.6, 0.9), self.rng.random()
         if moments:
             least_s = _SHORTEST_SIMULATED_S if plan.hosts == SIMULATED else _SHORTEST_S
-            hold_s = least_s + self.rng.random() * (MIN_HOLD_S - least_s)
+            between = (least_s, _SHORT_S) if short < 1 / 2 else (_SHORT_S, MIN_HOLD_S)
+            hold_s = self.rng.uniform(*between)
         else:
             hold_s = max(MIN_HOLD_S, share * level.pace * plan.nemesis_interval_s)
         return min(hold_s, 0.8 * plan.delivery_timeout_s)  # As at level 0: sends outlive it.
@@ -190,8 +196,9 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
     steady_s, interval_s = hidden_s(plan), level.pace * plan.nemesis_interval_s
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
         lane = min(still, key=lambda each: each.at_s)
-        kind_name = next(lane.kinds)
-        kind, hold_s, at_s = KINDS[kind_name], lane.drawn_hold_s(plan, level), lane.at_s
+        name, at_s = next(lane.kinds), lane.at_s
+        kind = KINDS[name]
+        hold_s = lane.drawn_hold_s(kind, plan, level)
         if kind.when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])
@@ -202,8 +209,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
         yield ScheduledFault(
             fault_id=1,
             at_s=round(at_s, 3),
-            kind=kind_name,
-            target=lane.targets.next_for(kind_name),
+            kind=name,
+            target=lane.targets.next_for(name),
             hold_s=round(hold_s, 3),
             lane=lane.number,
             strikes=lane.struck(kind, level),
