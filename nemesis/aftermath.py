@@ -5,21 +5,24 @@ elected has told few others. Who is hit already is of no use to anybody: a secon
 a majority whole.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 from cluster.protocol import ClusterView
 from nemesis.targets import TopicPartition
 
+AFTERMATH_S = 10.0
+"""So much longer than the last one a fault may be over, and still have an aftermath."""
+
 
 class Strikes(StrEnum):
     """Whom a fault strikes, if there is anybody; else its target, as that has it."""
 
     RECOVERED = "recovered"
-    """One of those whose fault was the last to be over."""
+    """One of those whose fault is just over."""
     ELECTED = "elected"
-    """One of those who lead now what the targets of the last fault led."""
+    """One of those who lead now what the targets of such a fault led."""
     STRUCK = "struck"
     """One of those who have a fault on them."""
 
@@ -63,12 +66,21 @@ def struck_by(
     down = {node for each in known if each.takes and each.in_force for node in each.hit}
     if strikes is Strikes.STRUCK:
         return sorted(down & {*among})
-    over = [each for each in known if each.takes and each.over_s is not None]
-    if not over:
-        return []
-    last = max(over, key=lambda each: each.over_s or 0.0)
-    found = {*last.hit} if strikes is Strikes.RECOVERED else _leaders(last.led, view) - {*last.hit}
-    return sorted((found & {*among}) - down)
+    for past in _just_over(known):
+        hit = {*past.hit}
+        found = hit if strikes is Strikes.RECOVERED else _leaders(past.led, view) - hit
+        if free := (found & {*among}) - down:
+            return sorted(free)
+    return []
+
+
+def _just_over(faults: Iterable[Past]) -> Iterator[Past]:
+    """Yield the faults that took nodes and are just over, the last one first."""
+    over = [(each.over_s, each) for each in faults if each.takes and each.over_s is not None]
+    last_s = max((over_s for over_s, _ in over), default=0.0)
+    for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):
+        if over_s >= last_s - AFTERMATH_S:
+            yield each
 
 
 def _leaders(places: Collection[TopicPartition], view: ClusterView | None) -> set[str]:

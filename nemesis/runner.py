@@ -103,7 +103,7 @@ class Nemesis:
             hosts=plan.hosts,
             roster=self._roster,
             dealt=not schedule.overlapping,
-            failover_s=plan.takeover_s + _BEYOND_S,
+            failover_s=0.0 if _for_nobody(plan, schedule) else plan.takeover_s + _BEYOND_S,
             lives=self._lives,
         )
         self._lives += [
@@ -131,7 +131,7 @@ class Nemesis:
         else:
             self._run_lanes(started_s, stop)
         elapsed_s = stopwatch_s() - started_s
-        for life in self._lives:
+        for life in self._lives if not self._schedule.is_supply else ():
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
                 life.skip("the main phase ended before the faults ahead of it were over")
 
@@ -198,7 +198,8 @@ class Nemesis:
             if stop.is_set():
                 return
             if why_not is not None:
-                life.skip(why_not)
+                if life.begins_alone or not self._schedule.is_supply:
+                    life.skip(why_not)
                 continue
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
@@ -278,3 +279,8 @@ class Nemesis:
 
     def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+
+
+def _for_nobody(plan: Plan, schedule: Schedule) -> bool:
+    """Tell whether faults of a higher level leave no majority that could elect others meanwhile."""
+    return plan.level > 0 and not schedule.spares_majority

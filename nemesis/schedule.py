@@ -21,6 +21,7 @@ from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.escalated import deal_escalated, level_of
 from nemesis.families import is_of
+from nemesis.levels import LEVELS
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
 from nemesis.roster import roster_of
@@ -44,13 +45,17 @@ class Schedule:
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
         spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
-            would still be whole; in virtual time lanes may take more than that together.
+            would still be whole; in virtual time, and at high levels, lanes may take more than that
+            together.
+        is_supply: Whether more is dealt than may have its turn: a lane goes on as soon as its last
+            fault is healed, and what is left at the end was never due.
     """
 
     faults: tuple[ScheduledFault, ...]
     overlapping: bool
     dropped: tuple[str, ...] = ()
     spares_majority: bool = True
+    is_supply: bool = False
 
 
 def deal_schedule(
@@ -80,7 +85,11 @@ def deal_schedule(
     # Simulated hosts bear it that a majority is gone.
     spares = level_of(plan, overlaps=_overlaps(plan, families)).spares_majority
     return Schedule(
-        faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
+        faults=faults,
+        overlapping=False,
+        dropped=tuple(dropped),
+        spares_majority=spares,
+        is_supply=LEVELS[plan.level].aftermath,
     )
 
 
