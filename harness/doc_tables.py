@@ -19,8 +19,11 @@ from pathlib import Path
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS
+from harness.swarm_rows import Value
+from harness.swarm_table import ROWS
 from nemesis.in_words import InWords
 from nemesis.kind import Kind
+from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
 from results.record.declared import IN_WORDS
 from workloads.registry import WORKLOADS
@@ -126,10 +129,43 @@ def ops() -> str:
     return _table(("workload", "an op is"), rows)
 
 
+def swarm() -> str:
+    """Return what a swarm draws, each value with its reason."""
+    return _table(
+        ("what is drawn", "in runs of", "value: what it brings into reach"),
+        (
+            (f"`{row.name}`", row.where, "<br>".join(_value(row.name, each) for each in row.values))
+            for row in ROWS
+        ),
+    )
+
+
+def _value(name: str, value: Value) -> str:
+    """Return a value in words; the row's own name goes without saying."""
+    told = [
+        f"`{setting}`" if key.endswith(name) else f"`{key.partition('.')[2] or key} = {setting}`"
+        for key, setting in value.settings.items()
+    ]
+    return f"{', '.join(told)}: {value.why}"
+
+
+def levels() -> str:
+    """Return what each level is; each has what those before it have."""
+    return _table(
+        ("`--level`", "what is new", "side by side", "a majority stays whole"),
+        (
+            (str(number), each.says, str(each.lanes), "yes" if each.spares_majority else "no")
+            for number, each in enumerate(LEVELS)
+        ),
+    )
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "workloads": workloads,
     "workloads/ops": ops,
     "faults": faults,
+    "faults/levels": levels,
+    "swarm": swarm,
     "checkers/promises": promises,
     "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},

@@ -45,7 +45,7 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
         table.add_column(column)
     for fault in schedule.faults:
         at = f"{fault.at_s:.1f} s" + (f", when {fault.when}" if fault.when else "")
-        table.add_row(at, fault.kind, fault.target, f"{fault.hold_s:.1f} s")
+        table.add_row(at, fault.kind, fault.aims_at, f"{fault.hold_s:.1f} s")
     if plan.scenario is None:
         console.print(table if schedule.faults else "no faults in the main phase")
     for sentence in schedule.dropped:

@@ -53,6 +53,7 @@ from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
 from results.record.systems import SystemKind
 from results.store import Store, typed
+from results.wording.swarm import swarm_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,8 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     refuse_a_run_without_faults(plan, abilities=abilities, dropped=dropped)
     for sentence in (*doubts(plan), *dropped):
         say(sentence)
+    if swarmed := swarm_words(plan.model_dump(mode="json", exclude_none=True)):
+        say(f"drawn by the swarm: {swarmed}")
     refuse_another_kafka(plan, image_has=choice.kafka)
     if choice.kafka and plan.named.is_yours:
         say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")

@@ -1,7 +1,7 @@
 """The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,13 +9,13 @@ from random import Random
 
 from cluster.coordinators import kept_in
 from cluster.protocol import (
-    Ability,
     CanFindCoordinators,
     ClusterError,
     ClusterView,
     CoordinatorKind,
     CountsStarts,
 )
+from nemesis.aftermath import Past, Strikes, struck_by
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
@@ -42,6 +42,7 @@ from nemesis.targets import (
     replaceable,
     resolve_target,
 )
+from nemesis.together import refuse_links_within, widened
 from nemesis.undo import DropTopics, Reassign, Restart, Resume
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.runtime import Event
@@ -79,6 +80,7 @@ class Book:
             hand that is refused.
         failover_s: So long a dealt fault that ends brokers waits at most, when its time is over,
             for others to lead what they led: a heal would hide that nobody took over.
+        lives: All faults of the run, once they are made.
     """
 
     clock: RunClock
@@ -90,6 +92,7 @@ class Book:
     roster: Roster | None = None
     dealt: bool = False
     failover_s: float = 0.0
+    lives: Sequence[Past] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,8 @@ class Life:
         self._book = book
         self._fault: Fault | None = None
         self._left: frozenset[TopicPartition] = frozenset()
-        """What the targets led when it began, and others of the ISR can lead."""
+        self._struck: Strikes | None = None
+        """Whom it strikes, if that is not its target."""
         spec = Spec(
             kind=scheduled.kind,
             family=kind.family_for(book.hosts) if (kind := KINDS.get(scheduled.kind)) else "",
@@ -150,6 +154,16 @@ class Life:
     def takes(self) -> bool:
         """Whether its nodes cannot be counted upon as long as it is in force."""
         return KINDS[self.scheduled.kind].takes
+
+    @property
+    def hit(self) -> tuple[str, ...]:
+        """Its targets; none as long as they are sought."""
+        return self.row.targets
+
+    @property
+    def led(self) -> frozenset[TopicPartition]:
+        """What its targets led when it began, and others of the ISR could lead."""
+        return self._left
 
     @property
     def of_processes(self) -> bool:
@@ -311,12 +325,13 @@ class Life:
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
         self._claim(targets)
-        place = None if isinstance(self._target, Named) else self._place_of(self._target, view)
+        role = None if isinstance(self._target, Named) or self._struck else self._target
+        place = None if role is None else self._place_of(role, view)
         aim = Aim(
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
         fault = make(aim, self._site)
-        self._check_links(fault)
+        refuse_links_within(fault, self._site)
         self._claim_moved(fault)
         self._left = replaceable(view, fault.targets)
         about = fault.place if isinstance(fault, OfPartition) else place
@@ -371,6 +386,8 @@ class Life:
             nonlocal why_not
             view = self._site.cluster.view()
             roster, find = self._roster(), self._coordinator
+            if (struck := self._in_aftermath(view, rng)) is not None:
+                return struck, view
             try:
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
                 nodes = self._widened(nodes)
@@ -391,37 +408,27 @@ class Life:
             raise NoTargetError("the main phase ended before it could begin")
         return found
 
+    def _in_aftermath(self, view: ClusterView | None, rng: Random) -> tuple[str, ...] | None:
+        """Return and take whom a fault strikes rather than its target, None if that is nobody."""
+        if (strikes := self.scheduled.strikes) is None:
+            return None
+        roster, kind = self._roster(), KINDS[self.scheduled.kind]
+        among = roster.everybody if kind.on_controllers else roster.nodes
+        others = [each for each in self._book.lives if each is not self]
+        found = struck_by(strikes, others, view, among)
+        if not found:
+            return None
+        try:
+            nodes = self._widened((rng.choice(found),))
+            self._check_there(nodes, view)
+            self._check_free(nodes)
+        except NoTargetError:
+            return None
+        self._struck = strikes
+        return nodes
+
     def _widened(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        """Return targets with all brokers that their processes play.
-
-        Raises:
-            ClusterError: One process plays several brokers, and the fault needs them apart.
-        """
-        kind = KINDS.get(self.scheduled.kind)
-        if kind is not None and kind.aspect is Aspect.CLUSTER:
-            return nodes  # Nothing is done to them.
-        together = self._site.together(nodes)
-        if kind is not None and Ability.APART in kind.needs:
-            self._refuse_shared(self._site.cluster.nodes)
-        return together
-
-    def _refuse_shared(self, nodes: Iterable[str]) -> None:
-        for node in nodes:
-            shared = self._site.together([node])
-            if len(shared) > 1:
-                raise ClusterError(
-                    f"one process plays the brokers {', '.join(shared)}: none of them can be hit"
-                    " alone"
-                )
-
-    def _check_links(self, fault: Fault) -> None:
-        """Refuse links within a process: a script names them, and nothing would be cut."""
-        brokers = {*self._site.cluster.nodes}
-        for sender, receiver in fault.links:
-            if sender in brokers and receiver in self._site.together([sender]):
-                raise ClusterError(
-                    f"one process plays {sender} and {receiver}: no link lies between them"
-                )
+        return widened(nodes, KINDS.get(self.scheduled.kind), self._site)
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
         """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
@@ -458,7 +465,8 @@ class Life:
         return cluster.coordinator(of.kind, of.key)
 
     def _spec_for(self, targets: tuple[str, ...], view: ClusterView | None) -> Spec:
-        return replace(self.row.spec, roles=roles_of(targets, view))
+        spec = replace(self.row.spec, roles=roles_of(targets, view))
+        return spec if self._struck is None else replace(spec, target=self._struck.value)
 
     def _fail(self, why: str) -> None:
         spec = replace(self.row.spec, without_effect=why)

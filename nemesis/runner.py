@@ -7,6 +7,7 @@ from functools import partial
 
 from cluster.protocol import Cluster, Hosts, ProcessId
 from cluster.sessions import hidden_s
+from nemesis.aftermath import Strikes
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -92,6 +93,7 @@ class Nemesis:
         self._site = Site.of(cluster, hosts, state_of)
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
+        self._lives: list[Life] = []
         book = Book(
             clock=clock,
             ledger=Ledger(paths.ledger),
@@ -101,9 +103,10 @@ class Nemesis:
             hosts=plan.hosts,
             roster=self._roster,
             dealt=not schedule.overlapping,
-            failover_s=plan.takeover_s + _BEYOND_S,
+            failover_s=0.0 if _for_nobody(plan, schedule) else plan.takeover_s + _BEYOND_S,
+            lives=self._lives,
         )
-        self._lives = [
+        self._lives += [
             Life(
                 fault,
                 parse_target(fault.target, self._roster),
@@ -128,7 +131,7 @@ class Nemesis:
         else:
             self._run_lanes(started_s, stop)
         elapsed_s = stopwatch_s() - started_s
-        for life in self._lives:
+        for life in self._lives if not self._schedule.is_supply else ():
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
                 life.skip("the main phase ended before the faults ahead of it were over")
 
@@ -195,7 +198,8 @@ class Nemesis:
             if stop.is_set():
                 return
             if why_not is not None:
-                life.skip(why_not)
+                if life.begins_alone or not self._schedule.is_supply:
+                    life.skip(why_not)
                 continue
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
@@ -266,6 +270,8 @@ class Nemesis:
     def _is_room_for(self, life: Life) -> bool:
         """Tell whether a majority is whole beside what is in force, and this fault too."""
         taking = [each for each in self._lives if each.takes and each.in_force]
+        if life.scheduled.strikes is Strikes.STRUCK:  # It hits who is hit already.
+            return len(taking) <= 1 and not any(KINDS[it.scheduled.kind].divides for it in taking)
         if any(KINDS[each.scheduled.kind].divides for each in (life, *taking)):
             return not taking  # What divides the nodes leaves none that may be lost.
         hit = {node for each in taking for node in each.row.targets}
@@ -273,3 +279,8 @@ class Nemesis:
 
     def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+
+
+def _for_nobody(plan: Plan, schedule: Schedule) -> bool:
+    """Tell whether faults of a higher level leave no majority that could elect others meanwhile."""
+    return plan.level > 0 and not schedule.spares_majority

@@ -9,7 +9,7 @@ kinds: one lane has what takes a node away or makes its links bad, one fault at 
 only a minority is hit, or all at once; the other what takes none (clocks, leadership, topics). The
 lanes have no aspect of a node in common, so that whatever overlaps composes (docs/faults.md).
 Beside what takes records, nothing is dealt in either. In virtual time both lanes have all kinds
-(`nemesis.overlaps`).
+(`nemesis.overlaps`). A plan's `level` has them dealt otherwise (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,9 @@ from random import Random
 from cluster.protocol import OF_SYSTEMS, Ability
 from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.escalated import deal_escalated, level_of
 from nemesis.families import is_of
+from nemesis.levels import LEVELS
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
 from nemesis.roster import roster_of
@@ -43,13 +45,17 @@ class Schedule:
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
         spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
-            would still be whole; in virtual time lanes may take more than that together.
+            would still be whole; in virtual time, and at high levels, lanes may take more than that
+            together.
+        is_supply: Whether more is dealt than may have its turn: a lane goes on as soon as its last
+            fault is healed, and what is left at the end was never due.
     """
 
     faults: tuple[ScheduledFault, ...]
     overlapping: bool
     dropped: tuple[str, ...] = ()
     spares_majority: bool = True
+    is_supply: bool = False
 
 
 def deal_schedule(
@@ -77,9 +83,13 @@ def deal_schedule(
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
     # Simulated hosts bear it that a majority is gone.
-    spares = plan.hosts != SIMULATED or len(families) <= FEW_FAMILIES
+    spares = level_of(plan, overlaps=_overlaps(plan, families)).spares_majority
     return Schedule(
-        faults=faults, overlapping=False, dropped=tuple(dropped), spares_majority=spares
+        faults=faults,
+        overlapping=False,
+        dropped=tuple(dropped),
+        spares_majority=spares,
+        is_supply=LEVELS[plan.level].aftermath,
     )
 
 
@@ -280,12 +290,15 @@ def _dealt_faults(
     plan: Plan, families: Mapping[str, Sequence[str]], abilities: Collection[Ability]
 ) -> tuple[ScheduledFault, ...]:
     """Return as many faults as fit into the main phase, in the order of their starts."""
-    led = Ability.QUORUM in abilities
+    led, overlaps = Ability.QUORUM in abilities, _overlaps(plan, families)
+    if plan.level:
+        level = level_of(plan, overlaps=overlaps)
+        return deal_escalated(plan, families, level, few=FEW_FAMILIES, led=led)
     if len(families) <= FEW_FAMILIES:
         rng = Random(f"{plan.seed}/nemesis")
         targets = Targets(plan, rng, led=led)
         lanes = [_Lane(plan, family_deck(families, rng), targets, round_of=len(families))]
-    elif plan.hosts == SIMULATED:
+    elif overlaps:
         return deal_overlapping(plan, families)
     else:
         lanes = [
@@ -294,6 +307,11 @@ def _dealt_faults(
         ]
     dealt = sorted(_dealt_together(plan, lanes), key=lambda fault: (fault.at_s, fault.lane))
     return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
+
+
+def _overlaps(plan: Plan, families: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether faults may take a majority together at level 0 already."""
+    return plan.hosts == SIMULATED and len(families) > FEW_FAMILIES
 
 
 def _kinds_lane(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
+from nemesis.aftermath import Strikes
 from results.record.plan import Plan
 
 MIN_HOLD_S = 4.2
@@ -23,6 +24,7 @@ class ScheduledFault:
         hold_s: Seconds from its confirmation to its heal.
         lane: Dealt faults of one lane wait for each other; lanes run side by side.
         when: A state that is waited for from `at_s` on (`nemesis.triggers`); None: none.
+        strikes: Whom it hits rather than the target, if there is anybody; None: the target.
     """
 
     fault_id: int
@@ -32,6 +34,12 @@ class ScheduledFault:
     hold_s: float
     lane: int = 0
     when: str | None = None
+    strikes: Strikes | None = None
+
+    @property
+    def aims_at(self) -> str:
+        """Whom it is for, in words: `recovered, else leader(log-0,1)`."""
+        return self.target if self.strikes is None else f"{self.strikes}, else {self.target}"
 
 
 def drawn_hold_s(plan: Plan, rng: Random) -> float:

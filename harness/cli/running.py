@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,20 @@ import click
 from rich.console import Console
 
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
+from harness.escalation import Play, Step, refuse_escalation, table_of, worst_of
+from harness.escalation import as_json as steps_as_json
+from harness.escalation import escalate as climb
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
 from harness.timing import process_began_s
+from results.record.level import TOP_LEVEL
 from results.record.loads import Load
-from results.record.plan import ALL, NEMESIS_KINDS
+from results.record.paths import RunPaths
+from results.record.plan import ALL, NEMESIS_KINDS, Plan
 from results.record.systems import MODES
 from results.record.terms import Judge
+from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
 from workloads.registry import WORKLOADS
 
@@ -136,6 +143,12 @@ _OPTIONS = (
         kind=click.Choice([judge.value for judge in Judge]),
         help="contract: what was asked for; strict: nothing is excused; jepsen: as Jepsen does.",
     ),
+    _Option(
+        flag="--level",
+        key="level",
+        kind=click.IntRange(0, TOP_LEVEL),
+        help="How hard dealt faults come: denser, in aftermaths, several at once (default: 0).",
+    ),
     _Option(flag="--seed", key="seed", kind=int, help="Decides every choice; default: a new one."),
     _Option(flag="--name", key="name", kind=str, help="The run's folder in the store."),
     _Option(
@@ -166,6 +179,17 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default=None,
     help="Judge while the run goes on; the first violation ends it, with evidence of the moment.",
 )
+@click.option(
+    "--swarm/--no-swarm",
+    "swarm",
+    default=None,
+    help="Draw settings of brokers, clients and workload that are left open from the seed.",
+)
+@click.option(
+    "--escalate",
+    is_flag=True,
+    help="Play level after level until a run is not valid, then the last one that held once more.",
+)
 @JAVA
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
@@ -187,6 +211,7 @@ def run(  # noqa: PLR0913 - the options of a command
     spark_master: str | None,
     dry_run: bool,
     keep: bool,
+    escalate: bool,
     as_json: bool,
     **options: object,
 ) -> int:
@@ -198,6 +223,16 @@ def run(  # noqa: PLR0913 - the options of a command
     plan = assemble_plan(
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
+
+    def play(each: Plan) -> tuple[Verdict, RunPaths]:
+        verdict = Session(each, store, console).run(engine=engine, spark_master=spark_master)
+        return verdict, RunPaths(store / verdict.run_id)
+
+    if escalate:
+        if dry_run or keep:
+            raise click.UsageError("--escalate plays many runs: leave --dry-run and --keep out")
+        refuse_escalation(plan)
+        return _escalated(plan, play, console, as_json=as_json)
     if dry_run:
         from harness.dry_run import describe  # noqa: PLC0415 - it needs the checks, a run does not
 
@@ -208,6 +243,18 @@ def run(  # noqa: PLR0913 - the options of a command
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
+
+
+def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> int:
+    steps: list[Step] = []
+    try:
+        climb(plan, play, steps=steps, say=partial(console.print, markup=False, highlight=False))
+    finally:  # A level that cannot be played takes nothing from what the others showed.
+        if steps:
+            console.print(table_of(steps))
+    if as_json:
+        click.echo(json.dumps(steps_as_json(steps), indent=1))
+    return BY_VALIDITY[worst_of(steps)]
 
 
 @click.command()

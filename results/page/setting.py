@@ -6,6 +6,7 @@ from results.record.hidden import without_secrets
 from results.record.night import Night
 from results.record.plan import SIMULATED
 from results.wording.plural import many
+from results.wording.swarm import swarm_words
 
 Values = Mapping[str, object]
 _GB = 1_000_000_000
@@ -34,6 +35,7 @@ def setting_rows(
         *_messages(plan),
         *_faults(plan),
         *_told(plan, "seed", "seed"),
+        *_swarm(plan),
         *_host(plan, environment),
     ]
     if night is not None:
@@ -136,7 +138,14 @@ def _faults(plan: Values) -> Iterator[tuple[str, str]]:
     elif isinstance(story := plan.get("scenario"), Mapping):
         yield "faults", f"as the story {story.get('name')} has them"
     elif isinstance(families := plan.get("nemesis"), list | tuple):
-        yield "faults", ", ".join(str(each) for each in families) or "none"
+        level = f", level {plan['level']}" if plan.get("level") else ""
+        yield "faults", f"{', '.join(str(each) for each in families) or 'none'}{level}"
+
+
+def _swarm(plan: Values) -> Iterator[tuple[str, str]]:
+    """Yield what a swarm drew, with its values."""
+    if told := swarm_words(plan):
+        yield "drawn by the swarm", told
 
 
 def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,88 @@
+"""Whom a fault of a higher level strikes: by what the faults before it have done.
+
+Who has just come back has files to recover, a log to truncate, an epoch to learn; who has just been
+elected has told few others. Who is hit already is of no use to anybody: a second fault on it leaves
+a majority whole.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from cluster.protocol import ClusterView
+from nemesis.targets import TopicPartition
+
+AFTERMATH_S = 10.0
+"""So much longer than the last one a fault may be over, and still have an aftermath."""
+
+
+class Strikes(StrEnum):
+    """Whom a fault strikes, if there is anybody; else its target, as that has it."""
+
+    RECOVERED = "recovered"
+    """One of those whose fault is just over."""
+    ELECTED = "elected"
+    """One of those who lead now what the targets of such a fault led."""
+    STRUCK = "struck"
+    """One of those who have a fault on them."""
+
+
+class Past(Protocol):
+    """A fault as others see it: `nemesis.life.Life`."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether its nodes cannot be counted upon as long as it is in force."""
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is something to heal."""
+
+    @property
+    def over_s(self) -> float | None:
+        """When it was over; None: it is not, or had no effect."""
+
+    @property
+    def hit(self) -> Collection[str]:
+        """Its targets; none as long as they are sought."""
+
+    @property
+    def led(self) -> Collection[TopicPartition]:
+        """What they led when it began, and others could lead."""
+
+
+def struck_by(
+    strikes: Strikes, faults: Iterable[Past], view: ClusterView | None, among: Collection[str]
+) -> Sequence[str]:
+    """Return whom a fault would strike, in order; nobody if nothing was done, or nobody is known.
+
+    Args:
+        strikes: Whom it is for.
+        faults: All others of the run.
+        view: What the cluster says of itself; None if nobody answers.
+        among: Those whom it can strike.
+    """
+    known = [*faults]
+    down = {node for each in known if each.takes and each.in_force for node in each.hit}
+    if strikes is Strikes.STRUCK:
+        return sorted(down & {*among})
+    for past in _just_over(known):
+        hit = {*past.hit}
+        found = hit if strikes is Strikes.RECOVERED else _leaders(past.led, view) - hit
+        if free := (found & {*among}) - down:
+            return sorted(free)
+    return []
+
+
+def _just_over(faults: Iterable[Past]) -> Iterator[Past]:
+    """Yield the faults that took nodes and are just over, the last one first."""
+    over = [(each.over_s, each) for each in faults if each.takes and each.over_s is not None]
+    last_s = max((over_s for over_s, _ in over), default=0.0)
+    for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):
+        if over_s >= last_s - AFTERMATH_S:
+            yield each
+
+
+def _leaders(places: Collection[TopicPartition], view: ClusterView | None) -> set[str]:
+    states = [] if view is None else [view.partitions.get(place) for place in places]
+    return {state.leader for state in states if state is not None and state.leader is not None}
