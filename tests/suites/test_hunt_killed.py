@@ -1,0 +1,129 @@
+"""A hunt that is killed at random moments, and goes on each time."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+
+from harness.suites.journal import Judged, Planned, Reached, load_journal
+from harness.suites.night import NightState, Phase
+from harness.suites.nights import NightFolder, nights_of
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.store import Store, is_alive
+from results.verdict_json import read_verdict
+
+LOGQUAKE = str(Path(sys.executable).parent / "logquake")
+LIMIT_S = 300
+HUNT = """
+name = "killed"
+budget = "1h"
+parallel = 2
+engine = "local"
+[plan]
+warmup_s = 2
+time_limit_s = 8
+rate = 100
+topics = 1
+partitions = 1
+concurrency = 6
+workers = 1
+[plan.minimums]
+ok_sends = 10
+ok_polls = 10
+around_faults = 0
+confirmed_faults = 0
+[hunt]
+systems = ["reference"]
+hosts = "{hosts}"
+workloads = ["log"]
+families = ["pause", "kill"]
+escalate = false
+main = "40s"
+"""
+RUNS = 5
+pytestmark = [pytest.mark.everything, pytest.mark.timeout(10 * LIMIT_S)]
+
+
+def begun(hunt: Path, store: Path, log: Path) -> "subprocess.Popen[bytes]":
+    argv = [LOGQUAKE, "hunt", str(hunt), "--store", str(store)]
+    with log.open("ab") as said:
+        return subprocess.Popen(argv, stdout=said, stderr=said)
+
+
+def kill(leader: "subprocess.Popen[bytes]") -> None:
+    """Kill a leader, and wait for all that it started to die with it."""
+    children = psutil.Process(leader.pid).children(recursive=True)
+    leader.send_signal(signal.SIGKILL)
+    leader.wait()
+    psutil.wait_procs(children, timeout=60)
+
+
+def ends_within(leader: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    try:
+        leader.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("hosts", "kills"), [("simulated", 1), pytest.param("process", 10, marks=pytest.mark.night)]
+)
+def test_a_killed_hunt_loses_nothing_and_judges_nothing_twice(
+    tmp_path: Path, hosts: str, kills: int
+) -> None:
+    hunt, store, log = tmp_path / "hunt.toml", tmp_path / "store", tmp_path / "said"
+    hunt.write_text(HUNT.format(hosts=hosts), encoding="utf-8")
+    moments, killed = Random(kills), 0
+    leader = begun(hunt, store, log)
+    while killed < kills and not ends_within(leader, moments.uniform(3, 20)):
+        kill(leader)
+        killed += 1
+        leader = begun(hunt, store, log)
+    assert killed >= min(kills, 3), log.read_text()  # On a quick machine it may end before.
+    assert leader.wait(LIMIT_S) in {0, 2}, log.read_text()
+    folders = nights_of(store, "killed")
+    assert len(folders) == 1, "it went on with the same part"
+    everything_is_there(folders[0], store)
+    assert not [each for each in psutil.process_iter() if belongs_to(each, tmp_path)]
+
+
+def everything_is_there(folder: NightFolder, store: Path) -> None:
+    """Each drawn run has one verdict and one line of what it reached; the others are cut short."""
+    state = folder.state()
+    assert state.ended
+    assert [each.phase for each in state.items.values()] == [Phase.JUDGED] * RUNS
+    journal = load_journal(folder.journal)
+    for kind in (Planned, Judged, Reached):
+        lines = [each.item for each in journal if isinstance(each, kind)]
+        assert sorted(lines) == list(range(1, RUNS + 1)), kind
+    nothing_is_left(state, store)
+
+
+def nothing_is_left(state: NightState, store: Path) -> None:
+    """The store has the judged runs, and those that died with a leader, which are healed."""
+    judged = {each.run_id for each in state.items.values()}
+    cut = {run for each in state.items.values() for run in each.cut_short}
+    assert Counter(paths.run_id for paths in Store(store).runs()) == Counter([*judged, *cut])
+    for paths in Store(store).runs():
+        assert not is_alive(paths)
+        reached = load_milestones(paths.milestones)
+        if paths.run_id in cut:
+            assert reached[-1].detail["kind"] == "cut-short"
+            assert read_verdict(paths.verdict) is None
+        else:
+            assert any(each.name == "audited" for each in reached)
+            assert RunPaths(paths.root).verdict.exists()
+
+
+def belongs_to(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return any(str(folder) in word for word in process.cmdline())
+    except psutil.Error:
+        return False
