@@ -33,8 +33,9 @@ them last a second at most."""
 _OF_LONG = 2
 """So many lanes have faults that outlast a session; in others all are held for moments, or a
 majority would be gone nearly always, and nothing sent."""
-_BREATH_S = 0.5
-"""At most so long after a heal the next fault of the lane is due, in an aftermath."""
+_BREATH_S, _LONG_BREATH_S = 0.5, 5.0
+"""At most so long after a heal the next fault of the lane is due, in an aftermath; the second: in
+further lanes, or elections would have no time to end."""
 _AFTERMATHS = 1 / 2
 """Of the faults that may strike anybody: so many strike in an aftermath, where the level has it."""
 
@@ -217,7 +218,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
         )
         lane.misfits, lane.over_s = 0, at_s + lasts_s
         if level.aftermath:
-            lane.at_s = at_s + healed_s(kind, hold_s, plan.hosts) + lane.rng.random() * _BREATH_S
+            breath_s = _LONG_BREATH_S if kind.takes and lane.number >= _OF_LONG else _BREATH_S
+            lane.at_s = at_s + healed_s(kind, hold_s, plan.hosts) + lane.rng.random() * breath_s
         else:
             lane.at_s = at_s + max(lasts_s + CALM_S, lane.rng.uniform(0.9, 1.1) * interval_s)
         if kind.when_whole:

@@ -30,7 +30,7 @@ from harness.suites.judging import Judge, JudgeEvent, NotJudged, WasJudged
 from harness.suites.night import Item, NightState, Phase, folded
 from harness.suites.nights import NightFolder
 from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasPlayed, WasRefused
-from harness.suites.repeats import measured, owed
+from harness.suites.repeats import measured, owed, plan_of
 from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
 from results.record.atomic import StoreError
@@ -201,7 +201,7 @@ class Conductor:
         )
         order = Order(
             item=item.number,
-            plan=self.entries[item.entry].plan(planned.seed),
+            plan=plan_of(self.entries[item.entry], planned, self.store),
             night=night,
             limit_s=LIMIT_FACTOR * planned.lasts_s + LIMIT_S,
         )
