@@ -91,10 +91,14 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
     """Return two lanes, the second of which has what can be done to who is hit already."""
-    links = _some(taking, lambda kind: _of_links(kind) and _is_shared(kind))
-    if links and (others := _some(taking, lambda kind: not (_of_links(kind) and _is_shared(kind)))):
+
+    def of_second(kind: Kind) -> bool:
+        return _of_links(kind) and _strikes_anybody(kind)
+
+    links, others = _some(taking, of_second), _some(taking, lambda kind: not of_second(kind))
+    if links and others:
         return [(others, None), (links, Strikes.STRUCK)]
-    return [(taking, None), (_some(taking, _is_shared), Strikes.STRUCK)]
+    return [(taking, None), (_some(taking, _strikes_anybody), Strikes.STRUCK)]
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
@@ -127,6 +131,11 @@ def _is_shared(kind: Kind) -> bool:
     """Tell whether another fault may be in force beside it whoever that one hits."""
     apart = kind.when_whole or kind.divides or bool(_ALL & {*kind.aims})
     return not apart and kind.least_targets == 1
+
+
+def _strikes_anybody(kind: Kind) -> bool:
+    """Tell whether it may hit any node that it is told to."""
+    return _is_shared(kind) and kind.takes and not kind.aims
 
 
 class _Lane:
@@ -185,7 +194,7 @@ class _Lane:
         """Return whom a fault strikes rather than its target; None: nobody else."""
         aftermath = self.rng.random() < _AFTERMATHS
         whom = self.rng.choice((Strikes.RECOVERED, Strikes.ELECTED))
-        if kind.aims or not kind.takes or kind.when_whole:
+        if not kind.takes or kind.aims or kind.when_whole:
             return None
         if self.strikes is not None:
             return self.strikes
@@ -196,7 +205,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
     """Yield the faults of lanes, until no card of a round fits into any of them any more."""
     steady_s, interval_s = hidden_s(plan), level.pace * plan.nemesis_interval_s
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
-        lane = min(still, key=lambda each: each.at_s)
+        # Of two that are due at once, as after what takes records, who has waited longer.
+        lane = min(still, key=lambda each: (each.at_s, each.over_s or 0.0))
         name, at_s = next(lane.kinds), lane.at_s
         kind = KINDS[name]
         hold_s = lane.drawn_hold_s(kind, plan, level)
