@@ -33,8 +33,9 @@ them last a second at most."""
 _OF_LONG = 2
 """So many lanes have faults that outlast a session; in others all are held for moments, or a
 majority would be gone nearly always, and nothing sent."""
-_BREATH_S = 0.5
-"""At most so long after a heal the next fault of the lane is due, in an aftermath."""
+_BREATH_S, _LONG_BREATH_S = 0.5, 5.0
+"""At most so long after a heal the next fault of the lane is due, in an aftermath; the second: in
+further lanes, or elections would have no time to end."""
 _AFTERMATHS = 1 / 2
 """Of the faults that may strike anybody: so many strike in an aftermath, where the level has it."""
 
@@ -90,10 +91,14 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
     """Return two lanes, the second of which has what can be done to who is hit already."""
-    links = _some(taking, lambda kind: _of_links(kind) and _is_shared(kind))
-    if links and (others := _some(taking, lambda kind: not (_of_links(kind) and _is_shared(kind)))):
+
+    def of_second(kind: Kind) -> bool:
+        return _of_links(kind) and _strikes_anybody(kind)
+
+    links, others = _some(taking, of_second), _some(taking, lambda kind: not of_second(kind))
+    if links and others:
         return [(others, None), (links, Strikes.STRUCK)]
-    return [(taking, None), (_some(taking, _is_shared), Strikes.STRUCK)]
+    return [(taking, None), (_some(taking, _strikes_anybody), Strikes.STRUCK)]
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
@@ -126,6 +131,11 @@ def _is_shared(kind: Kind) -> bool:
     """Tell whether another fault may be in force beside it whoever that one hits."""
     apart = kind.when_whole or kind.divides or bool(_ALL & {*kind.aims})
     return not apart and kind.least_targets == 1
+
+
+def _strikes_anybody(kind: Kind) -> bool:
+    """Tell whether it may hit any node that it is told to."""
+    return _is_shared(kind) and kind.takes and not kind.aims
 
 
 class _Lane:
@@ -184,7 +194,7 @@ class _Lane:
         """Return whom a fault strikes rather than its target; None: nobody else."""
         aftermath = self.rng.random() < _AFTERMATHS
         whom = self.rng.choice((Strikes.RECOVERED, Strikes.ELECTED))
-        if kind.aims or not kind.takes or kind.when_whole:
+        if not kind.takes or kind.aims or kind.when_whole:
             return None
         if self.strikes is not None:
             return self.strikes
@@ -195,7 +205,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
     """Yield the faults of lanes, until no card of a round fits into any of them any more."""
     steady_s, interval_s = hidden_s(plan), level.pace * plan.nemesis_interval_s
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
-        lane = min(still, key=lambda each: each.at_s)
+        # Of two that are due at once, as after what takes records, who has waited longer.
+        lane = min(still, key=lambda each: (each.at_s, each.over_s or 0.0))
         name, at_s = next(lane.kinds), lane.at_s
         kind = KINDS[name]
         hold_s = lane.drawn_hold_s(kind, plan, level)
@@ -217,7 +228,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
         )
         lane.misfits, lane.over_s = 0, at_s + lasts_s
         if level.aftermath:
-            lane.at_s = at_s + healed_s(kind, hold_s, plan.hosts) + lane.rng.random() * _BREATH_S
+            breath_s = _LONG_BREATH_S if kind.takes and lane.number >= _OF_LONG else _BREATH_S
+            lane.at_s = at_s + healed_s(kind, hold_s, plan.hosts) + lane.rng.random() * breath_s
         else:
             lane.at_s = at_s + max(lasts_s + CALM_S, lane.rng.uniform(0.9, 1.1) * interval_s)
         if kind.when_whole:

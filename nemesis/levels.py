@@ -59,11 +59,11 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 2, aftermath=True, lanes=3, spares_majority=False,
-        says="three at once",
+        says="three at once, every second for moments only",
     ),
     Level(
-        pace=1 / 4, moments=1 / 2, aftermath=True, lanes=4, spares_majority=False,
-        says="four at once, in a quarter of the interval",
+        pace=1 / 4, moments=3 / 4, aftermath=True, lanes=4, spares_majority=False,
+        says="four at once, in a quarter of the interval; three in four are held for moments only",
     ),
 )  # fmt: skip
 """By number."""

@@ -32,6 +32,8 @@ WHOLE_LIMIT_S = 20.0
 that takes or parts all nodes waits as long for a node that is not back."""
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
+STRUCK_LIMIT_S = 10.0
+"""How long a fault that strikes who is hit already waits for one to be; then it strikes alone."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
 """So much longer than an election may take a fault is held that nobody took over from."""
@@ -251,8 +253,9 @@ class Nemesis:
         """
         if not life.takes:
             return True
-        patient_until_s = stopwatch_s() + WHOLE_LIMIT_S
-        while not self._is_room_for(life):
+        begun_s = stopwatch_s()
+        patient_until_s = begun_s + WHOLE_LIMIT_S
+        while self._is_early(life, begun_s) or not self._is_room_for(life):
             self._heal_late(lives, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
@@ -260,6 +263,15 @@ class Nemesis:
                 life.skip("it takes or parts all nodes, and a fault before it was not over")
                 return False
         return not stop.is_set()
+
+    def _is_early(self, life: Life, since_s: float) -> bool:
+        """Tell whether a fault waits for somebody to be hit, whom it is to strike."""
+        if (
+            life.scheduled.strikes is not Strikes.STRUCK
+            or stopwatch_s() >= since_s + STRUCK_LIMIT_S
+        ):
+            return False
+        return not any(each.takes and each.in_force for each in self._lives)
 
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""

@@ -248,7 +248,7 @@ def _lead(
     here = [each.state() for each in nights_of(store, suite.name) if each.night < folder.night]
     conductor = Conductor(
         suite=suite,
-        source=_source(suite, entries, [*before, *here]),
+        source=_source(suite, entries, [*before, *here], store),
         store=store,
         folder=folder,
         slots=slots(suite.parallel, plans),
@@ -264,9 +264,11 @@ def _entries(suite: Suite) -> list[Entry]:
     return [] if suite.hunt else list(entries_of(suite))
 
 
-def _source(suite: Suite, entries: list[Entry], before: Sequence[NightState]) -> Source:
+def _source(
+    suite: Suite, entries: list[Entry], before: Sequence[NightState], store: Path
+) -> Source:
     if suite.hunt is None:
-        return Entries({each.name: each for each in entries}, suite.repeat)
+        return Entries({each.name: each for each in entries}, suite.repeat, store)
     return Hunter(suite, families_of(suite), before)
 
 

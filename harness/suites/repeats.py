@@ -5,12 +5,15 @@ How repeats are counted is in `results.repeats`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from harness.suites.expansion import drawn
+from harness.suites.expansion import Entry, drawn
 from harness.suites.journal import Planned
 from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.suite import Repeat
 from results.record.night import Why
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.terms import Validity
 from results.repeats import Trial, counts
 
@@ -58,6 +61,30 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
         if key not in seen:
             seen.add(key)
             yield item
+
+
+def plan_of(entry: Entry, planned: Planned, store: Path) -> Plan:
+    """Return the plan of a run that is planned.
+
+    A repeat keeps what a swarm drew for the run that it repeats: another seed would draw otherwise,
+    and would measure something else.
+
+    Args:
+        entry: Of the suite.
+        planned: The run.
+        store: Where the run lies that it repeats, if it is a repeat.
+
+    Raises:
+        SuiteError: There can be no such run.
+    """
+    plan = entry.plan(planned.seed)
+    if not (planned.repeats and plan.swarm):
+        return plan
+    try:
+        stored = plan_from(load_plan(RunPaths(store / planned.repeats).plan))
+    except PlanError:  # It is gone, and with it what was drawn.
+        return plan
+    return stored.model_copy(update={"seed": planned.seed})
 
 
 def measured(state: NightState) -> set[str]:

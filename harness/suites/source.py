@@ -7,7 +7,7 @@ from typing import Protocol
 from harness.suites.expansion import Entry
 from harness.suites.journal import Line, Planned
 from harness.suites.night import Item, NightState
-from harness.suites.repeats import owed
+from harness.suites.repeats import owed, plan_of
 from harness.suites.suite import Repeat
 from results.record.plan import Plan
 
@@ -38,16 +38,16 @@ class Entries:
     Args:
         entries: By name.
         repeat: How often failures are rerun.
+        store: Where the runs lie that are repeated.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], repeat: Repeat) -> None:
-        self.entries = entries
-        self._repeat = repeat
+    def __init__(self, entries: Mapping[str, Entry], repeat: Repeat, store: Path) -> None:
+        self._entries, self._repeat, self._store = entries, repeat, store
 
     def plan(self, planned: Planned) -> Plan | None:
         """Return the plan of an entry's run."""
-        entry = self.entries.get(planned.entry)
-        return None if entry is None else entry.plan(planned.seed)
+        entry = self._entries.get(planned.entry)
+        return None if entry is None else plan_of(entry, planned, self._store)
 
     def draw(self, state: NightState) -> Planned | None:  # noqa: ARG002 - as the protocol has it
         """Return nothing: the night began with all of its runs."""

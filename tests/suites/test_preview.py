@@ -126,7 +126,7 @@ def test_hosts_that_do_not_work_here_are_named(tmp_path: Path) -> None:
 
 def test_a_run_that_is_left_out_says_how_much_time_was_missing(tmp_path: Path) -> None:
     conductor = Conductor(
-        suite=made(), source=Entries({}, Repeat()), store=tmp_path,
+        suite=made(), source=Entries({}, Repeat(), tmp_path), store=tmp_path,
         folder=stored_night(tmp_path, NIGHT, []),
         slots=Slots(runs=1), deadline=unix_s() + 9.6,
     )  # fmt: skip

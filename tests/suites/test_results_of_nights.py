@@ -285,7 +285,7 @@ folder = stored_night(store, sys.argv[2], [])
 def interrupted(step):
     steps, ended = 0, []
     conductor = Conductor(
-        suite=Suite(name="made"), source=Entries({}, Repeat()), store=store, folder=folder,
+        suite=Suite(name="made"), source=Entries({}, Repeat(), store), store=store, folder=folder,
         slots=Slots(runs=1), deadline=0,
     )
     conductor._plays[0] = SimpleNamespace(interrupt=lambda: ended.append(step))
@@ -324,7 +324,7 @@ def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_num
 ) -> None:
     folder = stored_night(tmp_path, MONDAY, [])
     conductor = Conductor(
-        suite=Suite(name="made"), source=Entries({}, Repeat()), store=tmp_path, folder=folder,
+        suite=Suite(name="made"), source=Entries({}, Repeat(), tmp_path), store=tmp_path, folder=folder,
         slots=Slots(runs=2, ending=1), deadline=0,
     )  # fmt: skip
     runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(3)]

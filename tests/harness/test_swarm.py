@@ -1,0 +1,237 @@
+"""A swarm draws what the user left open, stores it, and draws nothing that could not be played."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.kafka.configuration import server_properties
+from cluster.protocol import Endpoint
+from cluster.reference.settings import Settings
+from cluster.systems.registry import system_of
+from harness.drawing import with_drawn
+from harness.elsewhere import refuse_elsewhere
+from harness.plans import completed_plan
+from harness.scenarios.choices import values_behind
+from harness.swarm import Said, split
+from harness.swarm_rows import Row, Value
+from harness.swarm_table import ROWS
+from results.record.plan import Plan, PlanError, dump_plan, plan_from
+from results.record.tuning import number_of, tunes_a_broker, tunes_a_client
+from workloads.clients.java.settings import refuse_java_settings
+from workloads.clients.settings import check_client_settings
+from workloads.registry import WORKLOADS
+
+SEEDS = range(60)
+SYSTEMS = (
+    "kafka:4.3.1", "kafka:4.3.1:controllers", "kafka:4.0.0", "kafka:3.9.1:zookeeper", "kafka:3.5.2",
+    "kafka:2.0.1", "kafka:0.11.0.1", "reference",
+)  # fmt: skip
+SIMULATED: Mapping[str, object] = {"system": "reference", "hosts": "simulated"}
+
+
+def drawn(seed: int = 1, *, broker: Mapping[str, str] | None = None, **values: object) -> Plan:
+    return completed_plan({"swarm": True, **values}, {"seed": seed}, broker=broker or {}, client={})
+
+
+def cells() -> Iterator[tuple[Row, Value]]:
+    return ((row, value) for row in ROWS for value in row.values)
+
+
+def value_at(plan: Plan, key: str) -> object:
+    table, name = split(key)
+    values = plan.model_dump(mode="json")
+    return (values[table] if table else values).get(name)
+
+
+def test_each_row_has_a_name_of_its_own_values_with_reasons_and_settings_that_tune() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    for row, value in cells():
+        assert value.why, row.name
+        assert value.settings, row.name
+        for key in value.settings:
+            table, name = split(key)
+            allowed = {"broker": tunes_a_broker, "client": tunes_a_client}.get(table)
+            assert name in Plan.model_fields if not table else True, key
+            assert allowed is None or allowed(name), key
+
+
+def test_what_weakens_promises_is_in_no_row() -> None:
+    names = {key for _, value in cells() for key in value.settings}
+    weak = ("unclean.leader", "min.insync", "log.retention", "cleanup.policy", "expiration")
+    assert not [name for name in names if any(each in name for each in weak)]
+    assert not {"acks", "min_insync", "idempotence", "retries", "replication"} & names
+
+
+def test_a_seed_draws_the_same_again_and_others_draw_others() -> None:
+    plans = [drawn(seed) for seed in SEEDS]
+    assert plans == [drawn(seed) for seed in SEEDS]
+    assert len({dump_plan(plan.model_copy(update={"seed": 0})) for plan in plans}) == len(plans)
+    for row in (each for each in ROWS if each.name in {"num.io.threads", "partitions", "topics"}):
+        keys = next(iter(row.values)).settings.keys()
+        on = sum(keys <= {*plan.swarmed} for plan in plans)
+        assert 0.3 * len(plans) < on < 0.7 * len(plans), row.name
+        (key,) = keys
+        seen = {value_at(plan, key) for plan in plans}
+        assert seen >= {value.settings[key] for value in row.values}, row.name
+
+
+def test_every_value_is_drawn_in_some_run() -> None:
+    seen: set[tuple[str, object]] = set()
+    java: dict[str, object] = {"client_kind": "java"}
+    for values in (
+        {}, java, {"workload": "txn"}, {"workload": "groups"}, {"workload": "keyed"},
+        {"system": "kafka:3.9.1:zookeeper", "workload": "groups"},
+        {"system": "kafka:3.9.1:zookeeper", "workload": "txn"}, SIMULATED,
+    ):  # fmt: skip
+        for seed in SEEDS:
+            plan = drawn(seed, **values)
+            seen |= {(key, value_at(plan, key)) for key in plan.swarmed}
+    assert [
+        (row.name, value.settings)
+        for row, value in cells()
+        if not all(each in seen for each in value.settings.items())
+    ] == []
+
+
+def test_what_is_drawn_is_as_if_it_had_been_set_and_is_stored_whole() -> None:
+    for seed in SEEDS:
+        plan = drawn(seed)
+        said = Said(values={"seed": seed, "swarmed": list(plan.swarmed), "swarm": True})
+        for key in plan.swarmed:
+            said = said.with_all({key: value_at(plan, key)})
+        assert with_drawn(plan_from(dict(said.values)), said.values) == plan
+        stored = tomllib.loads(dump_plan(plan))
+        again = completed_plan(stored, {}, broker={}, client={})
+        other = completed_plan(stored, {"seed": 99}, broker={}, client={})
+        assert again == plan
+        assert other == plan.model_copy(update={"seed": 99})
+
+
+def test_without_it_nothing_is_drawn() -> None:
+    for seed in SEEDS:
+        plain = completed_plan({}, {"seed": seed}, broker={}, client={})
+        assert (plain.swarmed, plain.broker, plain.client, plain.rate) == ((), {}, {}, 500)
+        off = completed_plan({"swarm": False}, {"seed": seed}, broker={}, client={})
+        assert off == plain
+
+
+def test_what_the_user_sets_is_not_drawn_and_changes_nothing_of_the_rest() -> None:
+    user: dict[str, object] = {"partitions": 7, "node": {"n2": {"queued.max.requests": "9"}}}
+    for seed in SEEDS:
+        plan = drawn(seed, broker={"num.io.threads": "5"}, **user)
+        assert (plan.partitions, plan.broker["num.io.threads"]) == (7, "5")
+        assert "queued.max.requests" not in plan.broker
+        free = drawn(seed)
+        ours = {"partitions", "broker.num.io.threads", "broker.queued.max.requests"}
+        assert {*plan.swarmed} == {*free.swarmed} - ours
+        for key in plan.swarmed:
+            assert value_at(plan, key) == value_at(free, key)
+
+
+def test_a_new_row_changes_no_draw_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [drawn(seed) for seed in SEEDS]
+    new = Row(name="new", values=(Value(settings={"broker.num.replica.alter": "1"}, why="none"),))
+    monkeypatch.setattr("harness.swarm.ROWS", (new, *ROWS))
+    for plan, old in zip([drawn(seed) for seed in SEEDS], before, strict=True):
+        kept = {key: each for key, each in plan.broker.items() if key != "num.replica.alter"}
+        swarmed = tuple(key for key in plan.swarmed if "num.replica.alter" not in key)
+        assert plan.model_copy(update={"broker": kept, "swarmed": swarmed}) == old
+
+
+KINDS = st.fixed_dictionaries(
+    {
+        "system": st.sampled_from(SYSTEMS),
+        "workload": st.sampled_from([*WORKLOADS]),
+        "load": st.sampled_from(["light", "heavy"]),
+    },
+    optional={"client_kind": st.just("java")},
+)
+
+
+@given(seed=st.integers(0, 2**32), values=KINDS)
+def test_whatever_is_drawn_can_be_played(seed: int, values: Mapping[str, str]) -> None:
+    try:
+        completed_plan(values, {"seed": seed}, broker={}, client={})
+    except PlanError:
+        return  # There is no such run, with a swarm or without.
+    plan = drawn(seed, **values)
+    (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
+    wait_ms = number_of(plan.broker.get("replica.fetch.wait.max.ms", "250"))
+    assert wait_ms is not None
+    assert wait_ms < 4000  # Ours of replica.lag.time.max.ms.
+    if plan.is_kafka and plan.version_numbers >= (4,):  # KIP-1030
+        sizes = [each for name, each in plan.broker.items() if name.endswith("segment.bytes")]
+        assert all(int(size) >= 1 << 20 for size in sizes)
+    segment = int(plan.broker.get("log.segment.bytes", str(1 << 30)))
+    if segment < 1 << 20:
+        longest = max([plan.payload_bytes, *(size for size, _ in plan.contents.sizes)])
+        assert max(longest, plan.contents.batch_bytes or 0) < segment
+
+
+def test_settings_that_a_version_does_not_have_are_not_drawn() -> None:
+    since = {
+        "max.incremental.fetch.session.cache.slots": (1, 1),
+        "metadata.log.max.record.bytes.between.snapshots": (3, 0),
+        "group.coordinator.append.linger.ms": (4, 0),
+    }
+    for system in SYSTEMS[:-1]:
+        plans = [drawn(seed, system=system, workload="groups") for seed in SEEDS[:20]]
+        for name, first in since.items():
+            has = plans[0].version_numbers >= first
+            quorum = plans[0].has_quorum or not name.startswith("metadata")
+            assert any(name in plan.broker for plan in plans) == (has and quorum), (system, name)
+
+
+def test_virtual_time_takes_what_is_drawn_and_the_reference_cluster_knows_it() -> None:
+    known = {each.name.replace("_", ".") for each in fields(Settings)}
+    for workload in ("log", "groups"):
+        plans = [drawn(seed, workload=workload, **SIMULATED) for seed in SEEDS]
+        for plan in plans:
+            refuse_elsewhere(plan, system_of(plan))
+            assert {*plan.broker} <= known
+        assert {plan.nodes for plan in plans} == {3, 5}
+        assert len({plan.rate for plan in plans}) > 1
+
+
+def test_brokers_are_told_what_was_drawn(tmp_path: object) -> None:
+    plan = next(plan for seed in SEEDS if "num.io.threads" in (plan := drawn(seed)).broker)
+    at = {f"n{n}": Endpoint(host="h", broker_port=9092, controller_port=9093) for n in (1, 2, 3)}
+    told = server_properties(plan, "n1", endpoints=at, data=tmp_path)  # type: ignore[arg-type]  # A path.
+    for name, value in plan.broker.items():
+        assert f"{name}={value}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (values_behind({"scenario": {"name": "leader-epoch-1"}}), "swarm: a story's steps decide"),
+        ({"system": "attached:mine.toml", "hosts": "attached"}, "as its owner wants"),
+    ],
+)
+def test_where_there_is_nothing_to_draw_it_is_refused(values: dict[str, object], why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        completed_plan({**values, "swarm": True}, {"seed": 1}, broker={}, client={})
+
+
+def test_faults_that_move_leaders_by_order_keep_leaders_from_going_back() -> None:
+    name = "leader.imbalance.check.interval.seconds"
+    assert any(name in drawn(seed).broker for seed in SEEDS)
+    for nemesis in ("leadership", "all", "kill,leadership"):
+        assert not any(name in drawn(seed, nemesis=nemesis).broker for seed in SEEDS[:10])
+
+
+def test_a_key_is_taken_apart_at_its_table_alone() -> None:
+    assert split("rate") == ("", "rate")
+    assert split("broker.num.io.threads") == ("broker", "num.io.threads")
+    assert split("contents.batch_bytes") == ("contents", "batch_bytes")
+    said = Said(values={"broker": {"a.b": "1"}, "rate": 3})
+    assert [said.has(key) for key in ("broker.a.b", "rate", "client.a.b")] == [True, True, False]
+    more = said.with_all({"client.x": "2", "broker.c": "3"})
+    assert more.values == {
+        "broker": {"a.b": "1", "c": "3"}, "rate": 3, "client": {"x": "2"},
+    }  # fmt: skip
+    assert said.values == {"broker": {"a.b": "1"}, "rate": 3}
