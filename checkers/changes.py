@@ -82,6 +82,7 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
             strikes=_strikes(spec, json_object(heal)),
             place=_place(spec.get("place")),
             controller=_led_controllers(spec.get("roles")),
+            ends=_ends(spec.get("links")),
         )
         for kind, at, seen, over, end, heal, nodes, spec in rows
     )
@@ -97,6 +98,12 @@ def _place(told: object) -> tuple[str, int] | None:
 def _led_controllers(roles: object) -> bool:
     """Tell whether a fault's row says that a target led the controllers when the fault began."""
     return isinstance(roles, dict) and roles.get("controller") is True
+
+
+def _ends(links: object) -> frozenset[str]:
+    """Return the nodes of the links that a fault's row names."""
+    told = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
+    return frozenset(node for link in told for node in link if isinstance(node, str))
 
 
 def _strikes(spec: Json, heal: Json) -> int:

@@ -132,6 +132,7 @@ class Disturbance:
         strikes: How often it broke connections of clients; -1 if nobody knows.
         place: The topic and partition that it is about, be it named or drawn; None: of none.
         controller: Whether a target led the controllers when it began.
+        ends: The nodes at the ends of the links that it cuts or makes bad.
     """
 
     kind: str
@@ -144,6 +145,7 @@ class Disturbance:
     strikes: int = 0
     place: tuple[str, int] | None = None
     controller: bool = False
+    ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

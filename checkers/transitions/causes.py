@@ -43,6 +43,8 @@ _CUTS = frozenset({
     "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out",
 })  # fmt: skip
 """Kinds that a script may order without a family."""
+_BETWEEN = frozenset({"bridge", "ring"})
+"""Kinds that cut links between others than their targets, too."""
 ORDERING = frozenset({"preferred-election", "reassignment"})
 _KEEPER = frozenset({"keeper", "keeper-links"})
 _RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
@@ -56,6 +58,14 @@ def harm_of(fault: Disturbance) -> str:
     if fault.kind in _CUTS:
         return "leader-cut-off"
     return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
+
+
+def was_ordered(facts: RunFacts, place: tuple[str, int], span: Span) -> bool:
+    """Tell whether a fault was ordering an election, or a reassignment, of a partition."""
+    return any(
+        each.kind in ORDERING and each.place in {place, None} and _meets(each, span, 0)
+        for each in facts.disturbances
+    )
 
 
 def harm_to(facts: RunFacts, node: str, span: Span) -> str:
@@ -77,8 +87,8 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
     if harm := _worst(lasting, node):
         return harm
     if _ended(facts, node, span):
-        return "leader-ended"
-    if place and any(each.kind in ORDERING and each.place in {place, None} for each in lasting):
+        return DISK_FAULT if harm_to(facts, node, span) == DISK_FAULT else "leader-ended"
+    if place and was_ordered(facts, place, span):
         return "ordered"
     if harm := harm_to(facts, node, span):
         return harm
@@ -92,8 +102,13 @@ def _meets(fault: Disturbance, span: Span, later_ns: int) -> bool:
 
 
 def _worst(faults: list[Disturbance], node: str) -> str:
-    harms = {harm_of(each) for each in faults if node in each.nodes} - {""}
+    harms = {harm_of(each) for each in faults if node in _hit(each)} - {""}
     return min(harms, key=_RANKS.__getitem__, default="")
+
+
+def _hit(fault: Disturbance) -> frozenset[str]:
+    """Return the nodes that a fault hit; of cuts between others than its target, these."""
+    return fault.ends if fault.kind in _BETWEEN else fault.nodes
 
 
 def _ended(facts: RunFacts, node: str, span: Span) -> bool:

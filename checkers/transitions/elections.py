@@ -1,8 +1,10 @@
 """Elections of a partition by cause, times without a leader, and leaders that did not know.
 
 From `leadership`, as `reigned.py` has it: each higher leader epoch is an election. Whom it replaced
-is the last leader of before; `causes.py` says what had befallen that one. The controllers' log says
-which elections were unclean; with ZooKeeper, a leader that was not in the ISR before is.
+is the last leader of before; `causes.py` says what had befallen that one. A leader that is gone
+leaves the ISR in the same step: one that stays in it was moved on purpose, by an order or because
+another replica is the preferred leader. The controllers' log says which elections were unclean;
+with ZooKeeper, a leader that was not in the ISR before is.
 
 A deposed leader still answers if it was asked as leader (ListOffsets) after another broker had
 answered in a later epoch. That proves no promise broken: it may not know yet.
@@ -16,7 +18,7 @@ import numpy as np
 from checkers.columns import equal, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.transitions.causes import cause_of
+from checkers.transitions.causes import cause_of, was_ordered
 from checkers.transitions.events import Events, end_of_run_ns
 from checkers.transitions.reigned import Step, changes_of
 from results.record.terms import Source
@@ -25,26 +27,42 @@ from results.record.terms import Source
 def find(group: Group, events: Events) -> None:
     """Add the elections of a partition."""
     place = (group.topic, group.partition)
-    last, vacant = -1, False
+    last, vacant_ns = -1, None
     for before, after in changes_of(group):
         last = before.leader if before.leader >= 0 else last
         if after.epoch <= before.epoch:
             continue
         if after.leader < 0:
             events.add("leader/none", after.by_ns)
-        elif last >= 0:
-            name = _name(group.facts, after, last, place=place, vacant=vacant)
+            vacant_ns = after.not_before_ns if vacant_ns is None else vacant_ns
+            continue
+        if last >= 0:
+            name = _name(group.facts, after, last, place=place, vacant_ns=vacant_ns)
             events.add(f"election/{name}", after.by_ns)
-        vacant = after.leader < 0
+        vacant_ns = None
     _add_deposed(group, events)
 
 
-def _name(facts: RunFacts, after: Step, last: int, *, place: tuple[str, int], vacant: bool) -> str:
+def _name(
+    facts: RunFacts, after: Step, last: int, *, place: tuple[str, int], vacant_ns: int | None
+) -> str:
+    """Return the name of an election.
+
+    Args:
+        facts: Of the run.
+        after: The step that it began.
+        last: The last leader before.
+        place: The partition.
+        vacant_ns: Not before that the partition lost its last leader; None: it had one.
+    """
     if after.unclean:
         return "unclean"
     if after.leader == last:
-        return "returned" if vacant else "renewed"
-    return cause_of(facts, f"n{last}", after.span, place)
+        return "renewed" if vacant_ns is None else "returned"
+    if vacant_ns is None and last in (after.isr or ()):
+        return "ordered" if was_ordered(facts, place, after.span) else "handed-over"
+    span = (after.not_before_ns if vacant_ns is None else vacant_ns, after.by_ns)
+    return cause_of(facts, f"n{last}", span, place)
 
 
 def _add_deposed(group: Group, events: Events) -> None:

@@ -2,9 +2,9 @@
 
 In KRaft the controllers' log has every step in its order. It has no times: an entry was committed
 by the first answer of the quorum that reached beyond it, or by the first answer of a broker in that
-leader epoch, whichever came first. With ZooKeeper its node of the partition was read, at a time,
-whenever it changed; two changes between two looks are one step. Where neither was recorded, the
-leader's own metadata tell its epoch and ISR.
+leader epoch, whichever came first; and not earlier than five seconds before that. With ZooKeeper
+its node of the partition was read, at a time, whenever it changed; two changes between two looks
+are one step. Where neither was recorded, the leader's own metadata tell its epoch and ISR.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, distinct, equal, ints, present, select, take, texts
 from checkers.controllers_log import entries
 from checkers.group import Group
@@ -88,7 +89,8 @@ def _in_time(found: list[Step]) -> list[Step]:
     timed: list[Step] = []
     for each, by_ns in zip(found, latest, strict=True):
         later_ns = max(by_ns, timed[-1].by_ns + 1) if timed else by_ns
-        timed.append(replace(each, by_ns=later_ns, not_before_ns=min(each.not_before_ns, by_ns)))
+        earliest_ns = max(each.not_before_ns, by_ns - TOLD_LATE_NS)
+        timed.append(replace(each, by_ns=later_ns, not_before_ns=min(earliest_ns, by_ns)))
     return timed
 
 

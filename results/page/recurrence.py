@@ -3,9 +3,11 @@
 A store that has no index is asked only if it is small, so that no page waits for thousands of runs.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from results.index import Occurrence, RunRow, Seen, open_index
+from results.index import Index, Occurrence, RunRow, Seen, open_index
 from results.nights import read_night
 from results.record.atomic import StoreError
 from results.record.night import Night
@@ -99,25 +101,13 @@ def recurrence(
     if verdict is not None:
         signature = signature_of(verdict, plan, confirmed, as_told=_as_told(paths))
     night = _night(paths)
-    store = Store(paths.root.parent.parent)
     if is_sample(paths):
         return Recurrence(signature=signature, night=night, sample=True)
-    if signature is None or not _is_store(store):
+    if signature is None:
         return Recurrence(signature=signature, night=night)
-    try:
-        return _asked(store, paths, signature, night)
-    except StoreError:
-        return Recurrence(signature=signature, night=night)
-
-
-def _asked(store: Store, paths: RunPaths, signature: Signature, night: Night | None) -> Recurrence:
-    runs = len(store.runs())
-    if runs > MAX_UNREAD and not (store.root / INDEX_FILE).exists():
-        return Recurrence(signature=signature, night=night)
-    with open_index(store) as index:
-        if runs - index.count() > MAX_UNREAD:
+    with index_beside(paths) as index:
+        if index is None:
             return Recurrence(signature=signature, night=night)
-        index.refresh()
         mine = index.run(paths.run_id)
         rates = index.rates(signature.key) if mine else ()
         return Recurrence(
@@ -128,6 +118,32 @@ def _asked(store: Store, paths: RunPaths, signature: Signature, night: Night | N
             known=True,
             run_id=paths.run_id,
         )
+
+
+@contextmanager
+def index_beside(paths: RunPaths) -> Iterator[Index | None]:
+    """Open the index of the store that a run lies in, as it is now.
+
+    Yields:
+        None if it is no store, may not be read, or has many runs and no index of them.
+    """
+    with ExitStack() as opened:
+        try:
+            index = _opened(Store(paths.root.parent.parent), opened)
+        except StoreError:
+            index = None
+        yield index
+
+
+def _opened(store: Store, opened: ExitStack) -> Index | None:
+    runs = len(store.runs()) if _is_store(store) else 0
+    if not runs or (runs > MAX_UNREAD and not (store.root / INDEX_FILE).exists()):
+        return None
+    index = opened.enter_context(open_index(store))
+    if runs - index.count() > MAX_UNREAD:
+        return None
+    index.refresh()
+    return index
 
 
 def _as_told(paths: RunPaths) -> bool | None:

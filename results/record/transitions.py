@@ -20,10 +20,13 @@ CAUSES: Mapping[str, str] = MappingProxyType({
     "leader-clock-wrong": "a fault had set the clock of the last leader",
     "leader-ended": "the broker of the last leader had ended by itself",
     "ordered": "a fault had ordered an election or a reassignment of the partition",
+    "handed-over": "the last leader stayed in the ISR, and no fault had ordered that",
     "controller-hit": "a fault had hit the active controller, or ZooKeeper, and not the leader",
     "unexplained": "no fault of the record explains it",
 })  # fmt: skip
 """Why a leader was replaced, by name; of several that fit, the first one counts."""
+_OF_PARTITIONS = ("ordered", "handed-over", "controller-hit")
+"""Causes of elections of a partition, and not of the quorum."""
 
 SIZES = ("0", "1", "2", "3", "4+")
 """Buckets of the number of replicas in an ISR."""
@@ -264,7 +267,7 @@ def _all() -> Iterator[tuple[str, str]]:
             yield f"coordinator/{of}-{word}", said.format(whose)
     yield from _GROUPS.items()
     for cause, why in CAUSES.items():
-        if cause not in {"ordered", "controller-hit"}:
+        if cause not in _OF_PARTITIONS:
             yield f"quorum/{cause}", f"The quorum elected another leader; {why}."
     yield from _QUORUM.items()
     yield from _roles()

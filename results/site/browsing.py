@@ -10,6 +10,7 @@ from werkzeug.exceptions import NotFound
 from results.index import Ending, Index, NightRow, RunQuery, RunRow, Seen
 from results.record.atomic import StoreError
 from results.record.plan import PlanError, load_plan
+from results.record.transitions import TRANSITIONS
 from results.record.verdict import Verdict
 from results.repeats import Repeats
 from results.site.comparing import (
@@ -171,6 +172,18 @@ def runs() -> Response:
 def failures() -> Response:
     """All signatures."""
     return page("failures.html", failures=shelf().index().signatures())
+
+
+@browsing.get("/reached")
+def reached() -> Response:
+    """Which transitions runs reached, and which no run did."""
+    found = shelf().index().reaches()
+    return page(
+        "reached.html",
+        reached=[each for each in found if each.times],
+        never=[each for each in found if not each.times],
+        sentences=TRANSITIONS,
+    )
 
 
 @browsing.get("/failure/<key>")

@@ -1,0 +1,408 @@
+"""Transitions of a partition: a record that has each, and its twin that does not."""
+
+import pytest
+
+from checkers.facts import Disturbance, RemadeTopic, RunFacts
+from checkers.quorum import QuorumFacts
+from checkers.transitions.causes import harm_of
+from checkers.transitions.refusals import error_of
+from nemesis.registry import KINDS
+from results.record.milestones import Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import A, B, S, elected, facts, group, leads, log
+from tests.checkers.reaching import counts, firsts
+
+DISK_FULL = "disk-full"
+
+
+def written(leader: int, epoch: int, offset: int, *isr: int, unclean: bool = False) -> Row:
+    """An entry of the controllers' log, committed at `offset` seconds."""
+    row = elected(leader, epoch, offset, unclean=unclean)
+    return {**row, "observer": "n1", "isr": list(isr or (1, 2, 3))}
+
+
+def told(epoch: int, leader: int, at: int) -> Row:
+    return leads(leader, epoch, at=at * S)
+
+
+def fault(kind: str, node: str, begun: int, ended: int, **more: object) -> Disturbance:
+    values: Row = {"kind": kind, "begun_ns": begun * S, "ended_ns": ended * S, **more}
+    return Disturbance(nodes=frozenset({node}), **values)
+
+
+def about(*faults: Disturbance, **changes: object) -> RunFacts:
+    """Facts by which the entry at an offset was committed in that second."""
+    commits = tuple((at + 1, at * S - S // 2, at * S) for at in range(60))
+    return facts(quorum=QuorumFacts(commits=commits), milestones=(), disturbances=faults, **changes)
+
+
+MOVED = [written(1, 4, 10), written(2, 5, 20, 2, 3)]
+"""Broker 2 is elected at 20 s; broker 1, the last leader, leaves the ISR."""
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        (fault("kill", "n1", 15, 30), "leader-killed"),
+        (fault("kill", "n1", 2, 12), "leader-killed"),  # It was just over.
+        (fault("power-loss", "n1", 15, 30), "leader-killed"),
+        (fault("stop", "n1", 15, 30), "leader-stopped"),
+        (fault("pause", "n1", 15, 30), "leader-paused"),
+        (fault("isolate", "n1", 15, 30, family="partition"), "leader-cut-off"),
+        (fault("delay", "n1", 15, 30, family="network"), "leader-links-bad"),
+        (fault("processor", "n1", 15, 30, family="resources"), "leader-starved"),
+        (fault("slow-disk", "n1", 15, 30, family="disk"), "leader-disk-late"),
+        (fault(DISK_FULL, "n1", 15, 30, family="disk"), "leader-disk-fault"),
+        (fault("clock-offset", "n1", 15, 30, family="clock"), "leader-clock-wrong"),
+        (fault("kill", "n3", 15, 30, controller=True), "controller-hit"),
+        (fault("keeper-kill", "zk", 15, 30, family="keeper"), "controller-hit"),
+        (fault("reassignment", "n1", 15, 30, place=("log-0", 0)), "ordered"),
+        # None of these is a reason.
+        (fault("kill", "n2", 15, 30), "unexplained"),
+        (fault("kill", "n1", 1, 2), "unexplained"),
+        (fault("kill", "n1", 25, 30), "unexplained"),
+        (fault("reassignment", "n1", 15, 30, place=("log-0", 1)), "unexplained"),
+        (fault("client-cut", "n1", 15, 30, family="clients"), "unexplained"),
+    ],
+)
+def test_an_election_is_named_by_what_befell_the_last_leader(what: Disturbance, name: str) -> None:
+    found = group(about(what), leadership=MOVED)
+    assert counts(found, "election", "leader") == {f"election/{name}": 1}
+    assert firsts(found, "election") == {f"election/{name}": 20 * S}
+
+
+def test_what_ends_a_broker_counts_before_what_slows_it() -> None:
+    both = about(fault("delay", "n1", 5, 40, family="network"), fault("kill", "n1", 16, 30))
+    assert counts(group(both, leadership=MOVED), "election") == {"election/leader-killed": 1}
+
+
+def test_a_ring_cuts_others_than_its_target_and_a_halving_does_not() -> None:
+    ends = frozenset({"n1", "n2"})
+    ring = fault("ring", "n3", 15, 30, family="splits", ends=ends)
+    halves = fault("isolate", "n3", 15, 30, family="partition", ends=ends)
+    assert counts(group(about(ring), leadership=MOVED), "election") == {
+        "election/leader-cut-off": 1
+    }
+    assert counts(group(about(halves), leadership=MOVED), "election") == {"election/unexplained": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [((), "leader-ended"), ((fault(DISK_FULL, "n1", 15, 17),), "leader-disk-fault")],
+)
+def test_a_leader_that_ended_by_itself(more: tuple[Disturbance, ...], name: str) -> None:
+    ended = Milestone(name="broker-ended", at_ns=21 * S, detail={"node": "n1", "code": "1"})
+    known = about(*more)
+    known = facts(quorum=known.quorum, disturbances=more, milestones=(ended,))
+    late = [written(1, 4, 10), written(2, 5, 23, 2, 3)]
+    assert counts(group(known, leadership=late), "election") == {f"election/{name}": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([written(1, 4, 10), written(2, 5, 20)], {"election/handed-over": 1}),
+        ([written(1, 4, 10), written(1, 5, 20)], {"election/renewed": 1}),
+        ([written(1, 4, 10), written(1, 4, 20, 1, 2)], {}),  # No election: its ISR shrank.
+        ([written(1, 4, 10), written(3, 5, 20, 3, unclean=True)], {"election/unclean": 1}),
+        (
+            [written(1, 4, 10), written(-1, 5, 20, 1), written(1, 6, 30, 1)],
+            {"leader/none": 1, "election/returned": 1},
+        ),
+        (
+            [written(1, 4, 10), written(-1, 5, 20, 1), written(2, 6, 30, 2)],
+            {"leader/none": 1, "election/unexplained": 1},
+        ),
+    ],
+    ids=["handed-over", "renewed", "none", "unclean", "returned", "after-vacancy"],
+)
+def test_elections_that_need_no_fault(rows: list[Row], found: dict[str, int]) -> None:
+    assert counts(group(about(), leadership=rows), "election", "leader") == found
+
+
+def test_elections_of_the_stop_are_our_own_doing() -> None:
+    noted = Milestone(name="noted", at_ns=15 * S)
+    known = facts(quorum=about().quorum, milestones=(noted,))
+    assert counts(group(known, leadership=MOVED), "election", "isr") == {}
+
+
+def test_zookeeper_and_a_leaders_own_metadata_tell_elections_too() -> None:
+    kept = [
+        {**leads(1, 4, at=10 * S, source="zookeeper"), "isr": [1, 2, 3]},
+        {**leads(2, 5, at=20 * S, source="zookeeper"), "isr": [2, 3]},
+        {**leads(1, 6, at=30 * S, source="zookeeper"), "isr": [1]},
+    ]
+    killed = about(fault("kill", "n1", 15, 30))
+    assert counts(group(killed, leadership=kept), "election", "isr") == {
+        "election/leader-killed": 1, "election/unclean": 1, "isr/shrank-3-to-2": 1,
+        "isr/shrank-2-to-1": 1, "isr/below-min": 1,
+    }  # fmt: skip
+    own = [{**row, "source": "metadata"} for row in kept[:2]]
+    behind = {**own[0], "observer": "n3", "observed_ns": 25 * S}
+    assert counts(group(killed, leadership=[*own, behind]), "election", "isr") == {
+        "election/leader-killed": 1, "isr/shrank-3-to-2": 1,
+    }  # fmt: skip
+
+
+def test_a_deposed_leader_answers_only_if_it_was_asked_after_its_successor_had() -> None:
+    late = [told(4, 1, 10), told(5, 2, 20), told(4, 1, 22)]
+    assert firsts(group(about(), leadership=late), "leader") == {"leader/deposed-answers": 22 * S}
+    slow = [told(4, 1, 10), told(5, 2, 20), {**told(4, 1, 22), "asked_ns": 19 * S}]
+    assert firsts(group(about(), leadership=slow), "leader") == {}
+    same = [told(4, 1, 10), told(5, 1, 20), told(4, 1, 22)]
+    assert firsts(group(about(), leadership=same), "leader") == {}
+
+
+def test_isrs_by_their_sizes() -> None:
+    rows = [
+        written(1, 1, 10), written(1, 1, 11, 1, 2), written(1, 1, 12, 1), written(1, 1, 13, 1, 3),
+        written(1, 1, 14, 1, 2), written(1, 1, 15, 1, 2, 3, 4, 5), written(1, 1, 16, 1, 2, 3, 4),
+    ]  # fmt: skip
+    assert counts(group(about(), leadership=rows), "isr") == {
+        "isr/shrank-3-to-2": 1, "isr/shrank-2-to-1": 1, "isr/below-min": 1, "isr/grew-1-to-2": 1,
+        "isr/back-to-min": 1, "isr/replaced": 1, "isr/grew-2-to-4+": 1,
+    }  # fmt: skip
+
+
+def look(
+    node: str, end: int | None, at: int, *, life: int = 1, start: int = 0, mark: int = 0
+) -> Row:
+    return {"observed_ns": at * S, "node": node, "incarnation": life, "log_start_offset": start,
+            "log_end_offset": end, "high_watermark": mark}  # fmt: skip
+
+
+def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None) -> Row:
+    return {"node": node, "from_offset": start, "reason": reason, "source": "server-log",
+            "observed_ns": at}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "at_ns"),
+    [
+        ("follower of broker 2: epoch 4 ends at offset 40 there", "leader-epoch", 20 * S),
+        ("follower of broker 2: local high watermark 40", "high-watermark", 20 * S),
+        ("follower of broker 2: the leader's log ends at offset 40", "leader-log-end", 20 * S),
+        ("follower of broker 2: epoch 5 ends at offset 40 there", "leader-epoch", None),
+        ("below its high watermark 41", "below-high-watermark", None),
+        ("Corruption found in segment 0", "recovery", None),
+        ("", "no-reason", None),
+    ],
+)
+def test_truncations_by_their_reason(reason: str, kind: str, at_ns: int | None) -> None:
+    looks = [look("n1", 45, 15), look("n1", 41, 25), look("n2", 99, 15)]
+    found = group(about(), leadership=MOVED, truncations=[cut(reason)], replica_states=looks)
+    assert firsts(found, "truncation") == {f"truncation/{kind}-2-9": at_ns}
+
+
+@pytest.mark.parametrize(
+    ("ends", "length"),
+    [((41, 40), "1"), ((49, 40), "2-9"), ((50, 40), "10-99"), ((140, 40), "100+"),
+     ((40, 40), "unseen"), ((30, 45), "unseen"), ((), "unseen")],
+)  # fmt: skip
+def test_truncations_by_the_length_that_looks_show(ends: tuple[int, ...], length: str) -> None:
+    looks = [look("n1", end, 10 + at) for at, end in enumerate(ends)]
+    found = group(about(), truncations=[cut("Corruption found")], replica_states=looks)
+    assert counts(found, "truncation") == {f"truncation/recovery-{length}": 1}
+
+
+def test_a_truncation_that_says_where_the_log_ended_needs_no_look() -> None:
+    row = {**cut("Corruption found", at=7 * S), "to_offset": 52}
+    assert firsts(group(about(), truncations=[row]), "truncation") == {
+        "truncation/recovery-10-99": 7 * S
+    }
+
+
+def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
+    led = [written(1, epoch, 10 + epoch) for epoch in range(8)]
+    records = log("n1", (0, A), (2, B), (5, A), (6, B), snapshot="crash")
+    found = group(about(), leadership=led, replica_records=records)
+    assert firsts(found, "epoch") == {
+        "epoch/without-record-1": 12 * S, "epoch/without-record-2": 15 * S,
+    }  # fmt: skip
+    vacant = [*led[:1], written(-1, 1, 11), *led[2:3]]
+    assert counts(group(about(), leadership=vacant, replica_records=records), "epoch") == {}
+
+
+@pytest.mark.parametrize(
+    ("after", "names"),
+    [
+        (look("n1", 40, 20, life=2, mark=30), {"log-kept"}),
+        (look("n1", 39, 20, life=2, mark=30), {"log-shorter"}),
+        (look("n1", 41, 20, life=2, mark=30), {"log-longer"}),
+        (look("n1", 0, 20, life=2, mark=30), {"log-empty"}),
+        (look("n1", 40, 20, life=2, mark=29), {"log-kept", "high-watermark-lower"}),
+        (look("n1", 40, 20, life=3, mark=30), {"log-kept", "life-unseen"}),
+        (look("n1", 39, 20, mark=29), set()),  # The same life: no recovery.
+        (look("n2", 39, 20, life=2), set()),  # Another broker's.
+        (look("n1", None, 20, life=2), set()),
+    ],
+)
+def test_recoveries_compare_two_lives_of_one_broker(after: Row, names: set[str]) -> None:
+    found = group(about(), replica_states=[look("n1", 40, 10, mark=30), after])
+    assert counts(found, "recovery") == {f"recovery/{name}": 1 for name in names}
+
+
+def test_log_starts_move_up_and_down() -> None:
+    looks = [look("n1", 50, at, start=start) for at, start in enumerate((0, 0, 7, 7, 3))]
+    assert firsts(group(about(), replica_states=looks), "log-start") == {
+        "log-start/moved": 2 * S, "log-start/stepped-back": 4 * S,
+    }  # fmt: skip
+
+
+def test_a_topic_that_was_made_again() -> None:
+    remade = RemadeTopic(
+        topic="log-0", topic_id="id-0", replicas={0: ("n1",)}, acked=(), made_ns=9, healed_ns=10
+    )
+    assert firsts(group(about(remade=(remade,))), "topic") == {"topic/made-again": 9}
+    assert firsts(group(about()), "topic") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("_MSG_TIMED_OUT: Local: Message timed out", "client-timed-out"),
+        ("NOT_LEADER_FOR_PARTITION: Broker: Not leader for partition", "NOT_LEADER_OR_FOLLOWER"),
+        ("log-0-1: _AUTO_OFFSET_RESET: fetch failed due to ...", "OFFSET_OUT_OF_RANGE"),
+        ("NotLeaderOrFollowerException: For requests intended only", "NOT_LEADER_OR_FOLLOWER"),
+        ("UnknownServerException: The server experienced", "UNKNOWN_SERVER_ERROR"),
+        ("TimeoutException: ShareAcknowledgeSyncEvent was 0 ms past", "client-timed-out"),
+        ("_FENCED: Failed to end transaction: Local: fenced", "client-fenced"),
+        ("no report came", "client-timed-out"),
+        ("3 sends were not answered within 5 s", "client-timed-out"),
+        ("aborted on purpose", None),
+        ("", None),
+        ("what nobody knows", "other"),
+    ],
+)
+def test_errors_have_kafkas_names_whichever_client_wrote_them(text: str, name: str | None) -> None:
+    assert error_of(text) == name
+
+
+def test_refusals_of_a_partition_by_what_was_asked() -> None:
+    timed_out, unheard = "_MSG_TIMED_OUT: Local: Message timed out", "SOME_NEW_ERROR: Broker: new"
+    sends = [{"op_id": at, "mop": 0, "value": A, "error": error, "complete_ns": at * S}
+             for at, error in enumerate((None, timed_out, timed_out, unheard))]  # fmt: skip
+    commits = [{"op_id": 1, "act": "commit", "told_ns": 4 * S,
+                "error": "ILLEGAL_GENERATION: Broker: Specified"}]  # fmt: skip
+    shared = [{"op_id": 1, "act": "accept", "told_ns": 5 * S,
+               "error": "InvalidRecordStateException: The record state"}]  # fmt: skip
+    assert firsts(group(about(), sends=sends, commits=commits, shared=shared), "refused") == {
+        "refused/send-client-timed-out": 1 * S, "refused/send-other": 3 * S,
+        "refused/commit-ILLEGAL_GENERATION": 4 * S, "refused/share-INVALID_RECORD_STATE": 5 * S,
+    }  # fmt: skip
+
+
+GROUPED = about(plan={"workload": "groups", "concurrency": 4, "workers": 1})
+
+
+def gave(process: int, at: int, kind: str = "rebalance-assigned") -> Row:
+    return {"op_id": at, "process": process, "kind": kind, "time_ns": at * S, "offset": 0}
+
+
+def took(process: int, at: int) -> Row:
+    return gave(process, at, "rebalance-revoked")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([gave(0, 1)], ["first-assigned"]),
+        ([gave(0, 1), took(0, 2), gave(0, 3)], ["first-assigned", "kept", "revoked"]),
+        ([gave(0, 1), took(0, 2), gave(4, 3)], ["first-assigned", "moved", "revoked"]),
+        ([gave(0, 1), gave(4, 3)], ["first-assigned", "moved-unrevoked"]),
+        ([gave(0, 1, "assign")], []),
+    ],
+)
+def test_what_rebalances_do_with_a_partition(rows: list[Row], names: list[str]) -> None:
+    found = counts(group(GROUPED, assignments=rows), "group")
+    assert sorted(found) == [f"group/{name}" for name in names]
+
+
+def asked(act: str, offset: int | None, at: int, *, outcome: str = "ok") -> Row:
+    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S + 1,
+            "offset": offset, "outcome": outcome}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        ([asked("fetch", None, 5)], "no-position"),
+        ([asked("commit", 7, 1), asked("fetch", 7, 5)], "at-last-commit"),
+        ([asked("commit", 7, 1), asked("fetch", 6, 5)], "behind-last-commit"),
+        ([asked("commit", 7, 1), asked("fetch", None, 5)], "behind-last-commit"),
+        ([asked("commit", 7, 1), asked("fetch", 9, 5)], "ahead-of-last-commit"),
+        ([asked("commit", 9, 6), asked("fetch", None, 5)], "no-position"),
+        ([asked("commit", 9, 1, outcome="info"), asked("fetch", None, 5)], "no-position"),
+    ],
+)
+def test_positions_that_members_are_told(rows: list[Row], name: str) -> None:
+    assert counts(group(GROUPED, commits=rows), "group") == {f"group/{name}": 1}
+
+
+def shared(act: str, at: int, *, count: int | None = None, outcome: str = "ok") -> Row:
+    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S,
+            "offset": 3, "value": A, "delivery_count": count, "outcome": outcome}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("between", "name"),
+    [
+        ([shared("release", 2)], "again-after-release"),
+        ([], "again-unacknowledged"),
+        ([shared("accept", 2, outcome="info")], "again-after-refusal"),
+        ([shared("accept", 2)], None),  # An anomaly, and none of these.
+    ],
+)
+def test_what_share_groups_deliver_again(between: list[Row], name: str | None) -> None:
+    rows = [shared("deliver", 1, count=1), *between, shared("deliver", 3, count=2)]
+    found = counts(group(about(), shared=rows), "share")
+    assert found.pop("share/delivery-2") == 1
+    found.pop("share/released", 0)
+    assert found == ({f"share/{name}": 1} if name else {})
+
+
+def test_share_deliveries_by_their_count() -> None:
+    rows = [shared("deliver", at, count=at) for at in (1, 2, 3, 4, 5, 9)]
+    rows.append(shared("reject", 10))
+    found = counts(group(about(), shared=rows), "share")
+    assert {name: found[name] for name in found if "again" not in name} == {
+        "share/delivery-2": 1, "share/delivery-3-4": 2, "share/delivery-5+": 2, "share/rejected": 1,
+    }  # fmt: skip
+
+
+NO_HARM = {
+    "preferred-election", "reassignment", "topic-churn", "duplicate", "pause-remade",
+} | {name for name, kind in KINDS.items() if {*kind.families} & {
+    "clients", "client-connections", "stall-clients", "keeper", "keeper-links",
+}}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - NO_HARM))
+def test_each_kind_of_fault_says_what_it_does_to_a_leader(kind: str) -> None:
+    deeds = {
+        "kill-all": "kill", "pause-all": "pause", "kill-twice": "kill", "rolling-kill": "kill",
+        "rolling": "rolling-restart", "few-handles": "handles", "little-processor": "processor",
+        "little-memory": "memory", "kill-remade": "kill", "stop-remade": "stop",
+    }  # fmt: skip
+    made = fault(deeds.get(kind, kind), "n1", 1, 2, family=KINDS[kind].families[0])
+    assert harm_of(made).startswith("leader-")
+
+
+def test_wild_rows_neither_raise_nor_warn() -> None:
+    most = 2**63 - 1
+    wild = {"observed_ns": most, "asked_ns": -most, "leader_epoch": 2**31 - 1}
+    rows = [
+        {**written(1, 1, 1), "log_offset": most}, {**told(1, 1, 1), **wild},
+        {**leads(1, 3, source="zookeeper"), **wild, "isr": [None]}, {**elected(1, 1, 1), "isr": []},
+    ]  # fmt: skip
+    states = [look("n1", most, 1), look("n1", 0, 2, life=2), {**look("n1", 5, 1), "node": None}]
+    cuts = [{**cut(f"follower of broker {9**30}: epoch {9**30} ends at offset 1 there"),
+             "from_offset": -most, "to_offset": most, "observed_ns": most}]  # fmt: skip
+    commits = [{**asked("commit", most, 1), "told_ns": most, "process": -1}, asked("fetch", 0, 2)]
+    found = group(
+        facts(),
+        leadership=rows, replica_states=states, truncations=cuts, commits=commits,
+        shared=[{**shared("deliver", 1, count=2**31 - 1), "told_ns": None, "value": None}],
+        assignments=[{**gave(-1, 1), "time_ns": None}],
+    )  # fmt: skip
+    assert counts(found, "truncation")
