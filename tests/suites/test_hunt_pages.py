@@ -150,7 +150,7 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_options_change_a_hunt_and_nothing_else(tmp_path: Path) -> None:
     suite = suite_named(hunt_file(tmp_path))
-    options = {
+    options: dict[str, str | tuple[str, ...] | None] = {
         "name": "other", "systems": ("kafka:3.4.0",), "control": "kafka:3.4.1",
         "workloads": ("txn", "log"), "nemesis": "kill,pause", "budget": "2h", "clients": (),
     }  # fmt: skip

@@ -324,8 +324,8 @@ def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_num
 ) -> None:
     folder = stored_night(tmp_path, MONDAY, [])
     conductor = Conductor(
-        suite=Suite(name="made"), source=Entries({}, Repeat(), tmp_path), store=tmp_path, folder=folder,
-        slots=Slots(runs=2, ending=1), deadline=0,
+        suite=Suite(name="made"), source=Entries({}, Repeat(), tmp_path), store=tmp_path,
+        folder=folder, slots=Slots(runs=2, ending=1), deadline=0,
     )  # fmt: skip
     runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(3)]
     plays = {number: under_way(number, paths, tmp_path) for number, paths in enumerate(runs)}

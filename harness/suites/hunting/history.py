@@ -11,6 +11,7 @@ from results.record.plan import Plan, plan_from
 from results.record.plan_parts import PlannedFault
 
 PLAIN_CLIENT = "librdkafka"
+COUNT = "families at once"
 _TRANSITION, _SUCCESSION = 3, 1
 """How much one weighs that no run of the hunt reached before."""
 
@@ -68,6 +69,7 @@ def choices_of(plan: Plan) -> Mapping[str, tuple[str, ...]]:
         "workload": (plan.workload,),
         "client": (plan.client_kind or PLAIN_CLIENT,),
         "family": tuple(families),
+        COUNT: (str(len(families)),),
     }
 
 

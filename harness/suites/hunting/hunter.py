@@ -16,7 +16,7 @@ from harness.suites.expansion import SEEDS, joined
 from harness.suites.hunting.arms import Pull, best
 from harness.suites.hunting.failures import owed
 from harness.suites.hunting.families import Families
-from harness.suites.hunting.history import PLAIN_CLIENT, Drawn, history, pulls_of
+from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, pulls_of
 from harness.suites.hunting.mutation import Mutation
 from harness.suites.hunting.seen import reached_by
 from harness.suites.journal import Line, Planned
@@ -119,8 +119,8 @@ class Hunter:
         (system,) = best("system", hunt.systems, pulls, rng)
         (workload,) = best("workload", hunt.workloads, pulls, rng)
         (client,) = best("client", hunt.clients, pulls, rng)
-        count = rng.randint(1, hunt.most_families)
-        families = best("family", [*self._families[system]], pulls, rng, count=count)
+        (count,) = best(COUNT, [*map(str, range(1, hunt.most_families + 1))], pulls, rng)
+        families = best("family", [*self._families[system]], pulls, rng, count=int(count))
         values = {
             "system": system, "workload": workload, "hosts": hunt.hosts, "nemesis": families,
             **({} if client == PLAIN_CLIENT else {"client_kind": client}),
