@@ -27,7 +27,7 @@ def hunt_story(
     """
     assert suite.hunt is not None
     runs = history(states)
-    minutes = _minutes(runs)
+    minutes = minutes_of(runs)
     found = [
         _find(each, suite.hunt.controls, minutes, bundles.get(each.runs[0].run_id, ""))
         for each in failures(states)
@@ -42,14 +42,14 @@ def hunt_story(
         outcomes=_outcomes(drawn),
         unknown=_unknown(drawn),
         finds=found,
-        growth=_growth(runs, minutes),
+        growth=growth_of(runs, minutes),
         first=sorted(first.items(), key=lambda each: (each[1], each[0])),
         never=sorted(TRANSITIONS.keys() - first.keys()),
         values=_values(runs),
     )
 
 
-def _minutes(runs: Sequence[Drawn]) -> dict[str, float]:
+def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
     """Return the minutes of main phases up to the end of each run, by its id."""
     ends_s = accumulate(run.plan.time_limit_s for run in runs)
     return {run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)}
@@ -93,7 +93,8 @@ def _unknown(drawn: Sequence[Item]) -> list[tuple[str, int]]:
     return reasons.most_common()
 
 
-def _growth(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
+def growth_of(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
+    """Return after each run: minutes of main phases, transitions and pairs reached so far."""
     found, transitions, successions = [], 0, 0
     for run in runs:
         transitions += len(run.new_transitions)
