@@ -19,7 +19,7 @@ from nemesis.aftermath import Strikes
 from nemesis.claims import Aspect
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.kind import START_S, Kind
-from nemesis.levels import LEVELS, Level
+from nemesis.levels import LEVELS, Level, after_lull
 from nemesis.registry import KINDS
 from nemesis.scheduled import CALM_S, MIN_HOLD_S, ScheduledFault
 from nemesis.targets import QUORUM_VOTERS, SERVERS
@@ -213,6 +213,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
         if kind.when_whole:
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])
+        at_s = after_lull(at_s, level.lull_s)
         lasts_s = kind.lasts_s(hold_s, plan.hosts)
         if at_s + lasts_s + CALM_S > plan.time_limit_s:
             lane.misfits += 1  # A kind that settles sooner may fit.

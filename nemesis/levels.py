@@ -24,6 +24,8 @@ class Level:
         spares_majority: Whether the second one hits only who is hit already, so that a majority
             stays whole.
         says: What is new in it, for people.
+        lull_s: So long no fault begins at the end of each `LULL_EVERY_S`: where several overlap, a
+            majority would else be gone nearly always, and what is never acknowledged is never lost.
     """
 
     pace: float
@@ -32,6 +34,7 @@ class Level:
     lanes: int
     spares_majority: bool
     says: str
+    lull_s: float = 0.0
 
 
 LEVELS = (
@@ -59,14 +62,28 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 2, aftermath=True, lanes=3, spares_majority=False,
+        lull_s=6,
         says="three at once, every second for moments only",
     ),
     Level(
         pace=1 / 4, moments=3 / 4, aftermath=True, lanes=4, spares_majority=False,
+        lull_s=6,
         says="four at once, in a quarter of the interval; three in four are held for moments only",
     ),
 )  # fmt: skip
 """By number."""
+LULL_EVERY_S = 20.0
+
+
+def after_lull(at_s: float, lull_s: float) -> float:
+    """Return when a fault may begin that is due: at once, or when a lull is over.
+
+    Args:
+        at_s: Seconds from the start of the main phase.
+        lull_s: How long each lull is; 0: there is none.
+    """
+    over_s = (at_s // LULL_EVERY_S + 1) * LULL_EVERY_S
+    return over_s if at_s >= over_s - lull_s else at_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

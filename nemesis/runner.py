@@ -10,6 +10,7 @@ from cluster.sessions import hidden_s
 from nemesis.aftermath import Strikes
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
+from nemesis.levels import after_lull
 from nemesis.life import Book, FaultPhase, Life
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
@@ -184,6 +185,10 @@ class Nemesis:
         for life in lives:
             if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
                 return
+            if self._schedule.lull_s:
+                at_s = after_lull(stopwatch_s() - started_s, self._schedule.lull_s)
+                if pause_until(started_s + at_s, stop):
+                    return
             if self._schedule.spares_majority and not self._found_room(life, lives, stop):
                 if stop.is_set():
                     return

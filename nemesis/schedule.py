@@ -21,7 +21,6 @@ from cluster.sessions import hidden_s
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.escalated import deal_escalated, level_of
 from nemesis.families import is_of
-from nemesis.levels import LEVELS
 from nemesis.overlaps import deal_overlapping
 from nemesis.registry import KINDS, kinds_of, needs_of, unsuited_by
 from nemesis.roster import roster_of
@@ -49,6 +48,8 @@ class Schedule:
             together.
         is_supply: Whether more is dealt than may have its turn: a lane goes on as soon as its last
             fault is healed, and what is left at the end was never due.
+        lull_s: How long no dealt fault begins, again and again (`nemesis.levels`); 0: there is no
+            such time.
     """
 
     faults: tuple[ScheduledFault, ...]
@@ -56,6 +57,7 @@ class Schedule:
     dropped: tuple[str, ...] = ()
     spares_majority: bool = True
     is_supply: bool = False
+    lull_s: float = 0.0
 
 
 def deal_schedule(
@@ -83,13 +85,14 @@ def deal_schedule(
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
     # Simulated hosts bear it that a majority is gone.
-    spares = level_of(plan, overlaps=_overlaps(plan, families)).spares_majority
+    level = level_of(plan, overlaps=_overlaps(plan, families))
     return Schedule(
         faults=faults,
         overlapping=False,
         dropped=tuple(dropped),
-        spares_majority=spares,
-        is_supply=LEVELS[plan.level].aftermath,
+        spares_majority=level.spares_majority,
+        is_supply=level.aftermath,
+        lull_s=level.lull_s,
     )
 
 

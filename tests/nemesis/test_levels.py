@@ -13,7 +13,7 @@ from cluster.sessions import hidden_s
 from nemesis.aftermath import Strikes
 from nemesis.claims import Aspect
 from nemesis.escalated import lanes_of
-from nemesis.levels import LEVELS, Climbed, next_level
+from nemesis.levels import LEVELS, LULL_EVERY_S, Climbed, after_lull, next_level
 from nemesis.registry import KINDS
 from nemesis.roster import roster_of
 from nemesis.schedule import Schedule, deal_schedule, played_families
@@ -177,6 +177,23 @@ def test_in_an_aftermath_the_next_fault_is_due_when_the_last_is_healed() -> None
     settled = plan_from({**REAL, "nemesis": ("kill",), "level": 1})
     first, second, *_ = dealt(settled).faults
     assert second.at_s >= lasting_s(first, settled)[1]
+
+
+@given(st.floats(0, 1000), st.floats(0, LULL_EVERY_S - 1))
+def test_a_lull_puts_off_what_is_due_in_it_and_nothing_else(at_s: float, lull_s: float) -> None:
+    begins_s = after_lull(at_s, lull_s)
+    assert begins_s in {at_s, (at_s // LULL_EVERY_S + 1) * LULL_EVERY_S}
+    assert 0 <= begins_s - at_s <= lull_s + 1e-6
+    assert begins_s % LULL_EVERY_S <= LULL_EVERY_S - lull_s
+    assert after_lull(at_s, 0) == at_s
+
+
+def test_where_several_overlap_no_fault_begins_in_a_lull() -> None:
+    for level in HARD:
+        schedule = dealt(plan_from({**REAL, "seed": 2, "level": level, "time_limit_s": 120}))
+        assert bool(schedule.lull_s) == (LEVELS[level].lanes > 2)
+        late = [fault for fault in schedule.faults if fault.at_s % LULL_EVERY_S > 14]
+        assert bool(late) == (schedule.lull_s == 0)
 
 
 def test_moments_are_shorter_than_a_session_and_others_longer() -> None:

@@ -55,3 +55,25 @@ def test_what_messages_hold_is_told_of_a_plan_that_says_it() -> None:
     assert "messages" not in dict(setting_rows(plan, {}, night=None))
     for strange in (7, {"sizes": [[1], 2, "x"]}, {"sizes": 5}):
         dict(setting_rows({**plan, "contents": strange}, {}, night=None))
+
+
+def test_what_a_swarm_drew_is_told_in_one_line_with_its_values() -> None:
+    drawn = {
+        "swarmed": ["rate", "broker.num.io.threads", "contents.batch_bytes", "client.gone"],
+        "rate": 50.0,
+        "broker": {"num.io.threads": "8", "set.by.hand": "1"},
+        "contents": {"batch_bytes": 8000},
+    }
+    told = dict(setting_rows({**PLAN, **drawn}, {}, night=None))
+    assert told["drawn by the swarm"] == "rate = 50.0; num.io.threads = 8; batch_bytes = 8000"
+    for strange in (7, [7, None], "rate", [], ["broker"], ["broker."]):
+        found = dict(setting_rows({**PLAN, "broker": 3, "swarmed": strange}, {}, night=None))
+        assert found.get("drawn by the swarm") in {None, "broker = 3"}
+    assert "drawn by the swarm" not in dict(setting_rows(PLAN, {}, night=None))
+
+
+def test_the_level_of_faults_is_told_beside_their_families() -> None:
+    plan = {**PLAN, "nemesis": ["kill", "pause"]}
+    assert dict(setting_rows(plan, {}, night=None))["faults"] == "kill, pause"
+    hard = dict(setting_rows({**plan, "level": 3}, {}, night=None))
+    assert hard["faults"] == "kill, pause, level 3"
