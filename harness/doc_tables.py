@@ -26,6 +26,7 @@ from nemesis.kind import Kind
 from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
 from results.record.declared import IN_WORDS
+from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
 from workloads.registry import WORKLOADS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -160,12 +161,31 @@ def levels() -> str:
     )
 
 
+def reached() -> str:
+    """Return the catalogue of transitions, without refused requests."""
+    told = ((name, said) for name, said in TRANSITIONS.items() if area_of(name) != "refused")
+    return _table(("transition", "what happened"), ((f"`{name}`", said) for name, said in told))
+
+
+def refused() -> str:
+    """Return the errors that the catalogue has, by what was asked."""
+    return _table(
+        ("`refused/…`", "what failed", "errors"),
+        (
+            (f"`{asked}`", what, ", ".join(f"`{error}`" for error in ERRORS[asked]))
+            for asked, what in ASKED.items()
+        ),
+    )
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "workloads": workloads,
     "workloads/ops": ops,
     "faults": faults,
     "faults/levels": levels,
     "swarm": swarm,
+    "reached": reached,
+    "reached/refused": refused,
     "checkers/promises": promises,
     "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},

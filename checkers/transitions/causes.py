@@ -25,7 +25,7 @@ _KINDS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("stop", "rolling-restart"), "leader-stopped"),
     **dict.fromkeys(
-        ("wipe", "bit-flip", "lost-flush", "disk-full", "read-only", "disk-error", "torn-write"),
+        ("wipe", "bit-flip", "disk-full", "read-only"),
         DISK_FAULT,
     ),
     "pause": "leader-paused",
@@ -36,6 +36,8 @@ _KINDS: Mapping[str, str] = {
 _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("partition", "splits"), "leader-cut-off"),
     **dict.fromkeys(("network", "stall", "connections"), "leader-links-bad"),
+    **dict.fromkeys(("disk-errors", "lost-flushes"), DISK_FAULT),
+    "slow-disks": "leader-disk-late",
     "clock": "leader-clock-wrong",
 }
 """By its family, where its kind says nothing."""

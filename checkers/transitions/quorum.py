@@ -7,8 +7,8 @@ what ended the part of a leader or follower, that of the next epoch. Of one time
 last epoch comes first, then votes, states in their order, and the election.
 
 What would not prove it: states after the last epoch that was told had settled, because the stop of
-the servers makes them; a log that was rotated away. Before the states were written to logs, only
-leaders and followers are known.
+the servers makes them; a log that was rotated away. Where no log tells the states, they are not
+known: answers leave states out.
 """
 
 from collections.abc import Iterator
@@ -71,11 +71,9 @@ def find(group: Group, places: Places) -> None:
     _add_elections(group.facts, states, epochs, events)
     _add_votes(states, epochs, events)
     _add_two_leaders(told, events)
-    logged = select(states, ~present(states, "observed_ns") & equal(states, "role", *ROLES))
-    for rows in logged, told:
-        for node in words_of(rows, "node"):
-            if rows is logged or node not in words_of(logged, "node"):
-                _add_roles(select(rows, equal(rows, "node", node)), epochs, events)
+    logged = select(states, ~present(states, "observed_ns"))
+    for node in words_of(logged, "node"):
+        _add_roles(select(logged, equal(logged, "node", node)), epochs, events)
 
 
 def _add_elections(facts: RunFacts, states: pa.Table, epochs: _Epochs, events: Events) -> None:

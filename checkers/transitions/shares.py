@@ -5,7 +5,7 @@ before a delivery says why it came again: a release; an acknowledgement that was
 nothing, so that its lock ran out or its member left.
 
 What would not prove it: the count alone, because members leave without a word. That a record was
-accepted and came again is an anomaly (`delivered-again`), and none of these.
+accepted and came again is an anomaly, and none of these.
 """
 
 import numpy as np

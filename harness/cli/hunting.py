@@ -9,6 +9,7 @@ import click
 from harness.cli.options import JAVA, STORE
 from harness.cli.suite import lead_night
 from harness.suites.expansion import suite_named
+from harness.suites.hunting.families import families_of
 from harness.suites.hunting.keeping import write_results_of_hunt
 from harness.suites.journal import load_journal
 from harness.suites.leading import Resumption
@@ -43,6 +44,7 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="A part that another store has; may be repeated.",
 )
 @click.option("--merge", is_flag=True, help="Play nothing: write the table and the page of parts.")
+@click.option("--dry-run", is_flag=True, help="Print what runs are drawn from; start nothing.")
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
@@ -56,6 +58,7 @@ def hunt(
     mode: str | None,
     parts: tuple[Path, ...],
     merge: bool,
+    dry_run: bool,
     into: Path | None,
     **options: str | tuple[str, ...] | None,
 ) -> int:
@@ -74,6 +77,8 @@ def hunt(
         return _merged(found, before, into)
     if into is not None:
         raise click.UsageError("--into goes with --merge")
+    if dry_run:
+        return _shown(found)
     command = ("hunt", *_words(options))
     return lead_night(command, hunt_file, store, mode, before=before, changed=found)
 
@@ -115,6 +120,19 @@ def part_of(journal: Path) -> NightState:
     if not state.night:
         raise SuiteError(f"{journal} is not the journal of a hunt")
     return state
+
+
+def _shown(found: Suite) -> int:
+    """Print what the runs of a hunt are drawn from here."""
+    assert found.hunt is not None
+    said = {
+        "workloads": found.hunt.workloads,
+        "clients": found.hunt.clients,
+        **{f"faults on {system}": [*each] for system, each in families_of(found).items()},
+    }
+    for what, values in said.items():
+        click.echo(f"{what}: {', '.join(values)}")
+    return 0
 
 
 def _merged(found: Suite, parts: list[NightState], into: Path | None) -> int:

@@ -256,9 +256,9 @@ def _all() -> Iterator[tuple[str, str]]:
     yield from _pairs()
     yield from _ISRS.items()
     yield from _truncations()
-    for streak in STREAKS:
-        few = "One leader epoch has" if streak == "1" else f"{streak} leader epochs in a row have"
-        yield f"epoch/without-record-{streak}", f"{few} no record in any replica."
+    for streak, few in zip(STREAKS, ("One leader epoch", "Two", "Three or more"), strict=True):
+        epochs = f"{few} has" if streak == "1" else f"{few} leader epochs in a row have"
+        yield f"epoch/without-record-{streak}", f"{epochs} no record in any replica."
     yield from _RECOVERIES.items()
     yield from _errors()
     yield from _TRANSACTIONS.items()

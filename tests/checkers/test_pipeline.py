@@ -204,6 +204,10 @@ def test_checkers_import_without_spark() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+def figures_of(root: Path) -> dict[str, bytes]:
+    return {name: (root / "statistics" / f"{name}.parquet").read_bytes() for name in STATISTICS}
+
+
 @pytest.mark.spark
 def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     runs = [FaithfulRun(seed, steps=120) for seed in (11, 12, 14)]
@@ -215,7 +219,7 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     copied = RunPaths(roots[0]).snapshots / "step-01" / "n1" / "data"
     shutil.copytree(ZOOKEEPERS_NODE / "data", copied)
     local = judge_runs(roots, judge=Judge.STRICT, engine="local")
-    figures = [(root / "statistics" / "rates.parquet").read_bytes() for root in roots]
+    figures = [figures_of(root) for root in roots]
     spark = judge_runs(roots, judge=Judge.STRICT, engine="spark", reingest=True)
     assert [replace(each, engine="local") for each in spark] == local
     assert [each.valid.value for each in local] == [
@@ -225,7 +229,7 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     assert local[3].checked["torn-transaction"]
     told = pq.read_table(RunPaths(roots[0]).table("replica_records"))
     assert told["snapshot"].to_pylist().count("step-01") == 23 + 3
-    assert [(root / "statistics" / "rates.parquet").read_bytes() for root in roots] == figures
+    assert [figures_of(root) for root in roots] == figures
 
 
 @pytest.mark.spark

@@ -1,0 +1,264 @@
+"""Transitions that only a whole run shows: its quorum, coordinators, transactions, brokers."""
+
+import pytest
+
+from checkers.facts import Disturbance
+from checkers.reigns import GROUPS, TRANSACTIONS, Cut, Reign
+from checkers.transitions.tables import reached
+from results.record.identities import group_of, transactional_id
+from results.record.milestones import Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, facts, made_plan, whole_run
+from tests.checkers.reaching import counts, firsts, pairs
+
+
+def answer(node: int, epoch: int, leader: int, at: int) -> Row:
+    role = "leader" if node == leader else "follower"
+    said = {"role": role, "epoch": epoch, "leader": leader}
+    return {"observed_ns": at * S, "node": f"n{node}", "incarnation": 1, **said}
+
+
+def state(node: int, epoch: int, role: str | None, *, voted: int | None = None) -> Row:
+    """A line of a controller's own log, or its file, which have no time."""
+    return {"observed_ns": None, "node": f"n{node}", "incarnation": 0, "role": role,
+            "epoch": epoch, "leader": None, "voted_for": voted}  # fmt: skip
+
+
+def killed(node: str, begun: int, ended: int, kind: str = "kill") -> Disturbance:
+    return Disturbance(kind=kind, begun_ns=begun * S, ended_ns=ended * S, nodes=frozenset({node}))
+
+
+OPEN = facts(milestones=())
+"""Of a run whose brokers were not stopped."""
+STEADY = [answer(1, 1, 1, 5), answer(2, 1, 1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([answer(2, 2, 2, 20)], ["elected-next-epoch", "leader-killed"]),
+        ([answer(2, 3, 2, 20)], ["elected-after-1-round", "leader-killed"]),
+        ([answer(2, 9, 2, 20)], ["elected-after-2+-rounds", "leader-killed"]),
+        ([answer(1, 2, 1, 20)], ["elected-next-epoch", "same-leader"]),
+        ([answer(2, 1, 1, 20)], []),
+    ],
+)
+def test_elections_of_the_quorum(rows: list[Row], names: list[str]) -> None:
+    known = facts(disturbances=(killed("n1", 10, 25),), milestones=())
+    found = counts(whole_run(known, quorum_states=[*STEADY, *rows]), "quorum")
+    assert sorted(found) == sorted(f"quorum/{name}" for name in names)
+
+
+def test_the_quorums_leader_was_replaced_though_nothing_had_hit_it() -> None:
+    known = facts(disturbances=(killed("n2", 10, 25),), milestones=())
+    rows = [*STEADY, answer(2, 2, 2, 20)]
+    assert "quorum/unexplained" in counts(whole_run(known, quorum_states=rows), "quorum")
+
+
+def test_two_controllers_that_say_they_lead() -> None:
+    rows = [*STEADY, answer(2, 2, 2, 20), answer(1, 1, 1, 23)]
+    assert (
+        firsts(whole_run(OPEN, quorum_states=rows), "quorum")["quorum/two-say-they-lead"] == 23 * S
+    )
+    soon = [*STEADY, answer(2, 2, 2, 20), answer(1, 1, 1, 21)]  # Its answer may be older.
+    assert "quorum/two-say-they-lead" not in firsts(whole_run(OPEN, quorum_states=soon), "quorum")
+
+
+def test_the_states_of_a_voter_in_the_order_of_its_log() -> None:
+    logged = [
+        state(3, 1, "unattached"), state(3, 1, "voted", voted=1), state(3, 1, "follower"),
+        state(3, 1, "prospective"), state(3, 2, "candidate", voted=3), state(3, 2, "leader"),
+        state(3, 2, "resigned"), state(3, 3, "unattached"),
+    ]  # fmt: skip
+    answers = [*STEADY, answer(3, 2, 3, 20)]
+    found = whole_run(facts(milestones=()), quorum_states=[*answers, *logged])
+    steps = {name: at for name, at in firsts(found, "quorum").items() if "-to-" in name}
+    assert steps == {
+        "quorum/unattached-to-voted": 5 * S + 1, "quorum/voted-to-follower": 5 * S + 2,
+        "quorum/follower-to-prospective": 20 * S - 10**6 + 3,
+        "quorum/prospective-to-candidate": 20 * S, "quorum/candidate-to-leader": 20 * S + 1,
+    }  # fmt: skip
+    # Nobody told of epoch 3 while the run went on: the stop made what came after the last leader.
+    assert ("quorum/unattached-to-voted", "quorum/voted-to-follower") in pairs(found)
+
+
+def test_a_step_that_no_voter_should_take_has_a_name_too() -> None:
+    logged = [state(3, 1, "voted"), state(3, 1, "leader")]
+    found = counts(whole_run(OPEN, quorum_states=[*STEADY, *logged]), "quorum")
+    assert found == {"quorum/other-step": 1}
+
+
+def test_votes_of_the_quorum() -> None:
+    def voting(*rows: Row) -> set[str]:
+        answers = [*STEADY, answer(1, 4, 1, 20)]
+        found = counts(whole_run(OPEN, quorum_states=[*answers, *rows]), "quorum")
+        return {name for name in found if "vote" in name}
+
+    split = [state(1, 2, None, voted=1), state(2, 2, None, voted=2)]
+    assert voting(*split) == {"quorum/split-vote"}
+    assert voting(state(1, 2, None, voted=1), state(2, 2, None, voted=1)) == set()
+    running = [state(1, 2, None, voted=1), state(1, 3, None, voted=1)]
+    assert voting(*running) == {"quorum/voted-twice-running"}
+    later = [state(1, 2, None, voted=1), state(1, 4, None, voted=3)]
+    assert voting(*later) == {"quorum/changed-vote"}
+
+
+TRANSACTIONAL = {"workload": "txn", "concurrency": 4, "workers": 1}
+PLAN = made_plan(**TRANSACTIONAL)
+ID = transactional_id(0, PLAN)
+
+
+def reign(topic: str, leader: int, epoch: int, span: tuple[int, int]) -> Reign:
+    return Reign(
+        topic=topic, partition=0, leader=leader, epoch=epoch, from_ns=span[0] * S,
+        until_ns=span[1] * S,
+    )  # fmt: skip
+
+
+def op(number: int, begun: int, ended: int | None, *, error: str | None = None, f: str = "txn",
+       process: int = 0) -> Row:  # fmt: skip
+    return {"op_id": number, "process": process, "f": f, "invoke_ns": begun * S,
+            "complete_ns": None if ended is None else ended * S, "error": error}  # fmt: skip
+
+
+MOVES = (reign(TRANSACTIONS, 1, 1, (0, 22)), reign(TRANSACTIONS, 2, 2, (18, 99)))
+"""The coordinator moves at some time from 20 s to 22 s."""
+
+
+@pytest.mark.parametrize(
+    ("ops", "reigns", "name"),
+    [
+        ([op(1, 15, 25)], MOVES, "moved-in-flight"),
+        ([op(1, 15, None)], MOVES, "moved-in-flight"),
+        ([op(1, 15, 21)], MOVES, "moved"),
+        ([op(1, 21, 25)], MOVES, "moved"),
+        ([op(1, 15, 25, f="poll")], MOVES, "moved"),
+        ([op(1, 15, 25, process=3)], MOVES, "moved"),  # Of a watcher, which has no transactions.
+        ([], (MOVES[0], reign(TRANSACTIONS, 1, 2, (18, 99))), "renewed"),
+        ([], (MOVES[0], reign(TRANSACTIONS, -1, 2, (18, 99))), "none"),
+    ],
+)
+def test_coordinators_that_move(ops: list[Row], reigns: tuple[Reign, ...], name: str) -> None:
+    known = facts(plan=TRANSACTIONAL, reigns=reigns, milestones=())
+    found = firsts(whole_run(known, ops=ops), "coordinator")
+    assert found == {f"coordinator/transaction-{name}": 22 * S}
+
+
+def test_a_coordinator_of_nobody_does_not_count() -> None:
+    others = tuple(reign(GROUPS, leader, leader, (18, 22)) for leader in (1, 2))
+    known = facts(plan=TRANSACTIONAL, reigns=(*MOVES, *others), milestones=())
+    places = reached(whole_run(known))["transitions"].select(["topic", "partition"]).to_pylist()
+    assert places == [{"topic": TRANSACTIONS, "partition": 0}]
+
+
+def test_coordinators_of_groups_and_their_truncated_logs() -> None:
+    grouped = {"workload": "groups", "concurrency": 4, "workers": 1}
+    assert group_of(0, made_plan(**grouped), workers=1) is not None
+    moves = tuple(
+        reign(GROUPS, leader, leader, (at, until))
+        for leader, at, until in ((1, 0, 22), (2, 18, 99))
+    )
+    cut = Cut(topic=GROUPS, partition=0, node="n1", from_offset=7)
+    elsewhere = Cut(topic=GROUPS, partition=9, node="n1", from_offset=7)
+    known = facts(plan=grouped, reigns=moves, inner_cuts=(cut, elsewhere), milestones=())
+    member = op(1, 15, 25, f="poll")
+    assert firsts(whole_run(known, ops=[member]), "coordinator") == {
+        "coordinator/group-moved-in-flight": 22 * S, "coordinator/group-log-cut": None,
+    }  # fmt: skip
+
+
+def transaction(number: int, decision: str, outcome: str) -> Row:
+    return {"txn_id": number, "op_id": number, "transactional_id": ID, "decision": decision,
+            "outcome": outcome}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ends", "lasts", "error", "names"),
+    [
+        (("commit", "committed"), 1, None, {"committed"}),
+        (("commit", "committed"), 11, None, {"committed-late"}),
+        (("abort", "aborted"), 1, "aborted on purpose", {"aborted"}),
+        (("abort", "aborted"), 1, "_MSG_TIMED_OUT: Local: Message", {"aborted-after-error"}),
+        (("abort", "aborted"), 11, "_MSG_TIMED_OUT: Local: Message", {"timed-out"}),
+        (("commit", "aborted"), 1, None, {"commit-failed"}),
+        (("commit", "unknown"), 1, None, {"commit-unknown"}),
+        (("commit", "unknown"), 11, None, {"timed-out"}),
+        (("abort", "unknown"), 1, "_STATE: Local: Erroneous state", {"abort-unknown"}),
+        (("commit", "unknown"), 1, "_FENCED: Failed to end", {"commit-unknown", "fenced"}),
+        (("abort", "aborted"), 1, "OUT_OF_ORDER_SEQUENCE_NUMBER: ProduceRequest",
+         {"aborted-after-error", "out-of-sequence"}),
+    ],
+)  # fmt: skip
+def test_transactions_by_their_end(
+    ends: tuple[str, str], lasts: int, error: str | None, names: set[str]
+) -> None:
+    rows = [transaction(1, *ends)]
+    known = facts(plan=TRANSACTIONAL, milestones=())
+    found = whole_run(known, transactions=rows, ops=[op(1, 5, 5 + lasts, error=error)])
+    assert counts(found, "transaction") == {f"transaction/{name}": 1 for name in names}
+
+
+def test_a_late_transaction_that_a_reader_was_given_did_commit() -> None:
+    known = facts(plan=TRANSACTIONAL, milestones=(), witnessed=frozenset({1}))
+    rows = [transaction(1, "commit", "unknown")]
+    found = counts(whole_run(known, transactions=rows, ops=[op(1, 5, 20)]), "transaction")
+    assert found == {"transaction/commit-unknown": 1}
+
+
+@pytest.mark.parametrize(
+    ("following", "name"),
+    [(8, "left-to-successor"), (17, "left-to-timeout"), (None, "left-to-timeout")],
+)
+def test_transactions_that_are_left_open(following: int | None, name: str) -> None:
+    thrown = "its producer was thrown away before the end, on purpose"
+    rows, ops = [transaction(1, "abort", "unknown")], [op(1, 5, 6, error=thrown)]
+    if following is not None:
+        rows.append(transaction(2, "commit", "committed"))
+        ops.append(op(2, following, following + 1))
+    noted = Milestone(name="noted", at_ns=60 * S)
+    known = facts(plan=TRANSACTIONAL, milestones=(noted,))
+    found = counts(whole_run(known, transactions=rows, ops=ops), "transaction")
+    found.pop("transaction/committed", 0)
+    assert found == {f"transaction/{name}": 1}
+
+
+def test_transactions_stand_where_their_coordinator_does() -> None:
+    known = facts(plan=TRANSACTIONAL, reigns=MOVES, milestones=())
+    ops = [op(1, 15, 25)]
+    found = whole_run(known, ops=ops, transactions=[transaction(1, "commit", "committed")])
+    assert pairs(found) == {
+        ("coordinator/transaction-moved-in-flight", "transaction/committed"): 1,
+    }  # fmt: skip
+
+
+def test_refusals_of_polls_and_transactions() -> None:
+    ops = [
+        op(1, 1, 2, f="poll", error="log-0-0: OFFSET_OUT_OF_RANGE: Broker: Offset"),
+        op(2, 1, 3, error="CONCURRENT_TRANSACTIONS: Failed to add"),
+        op(3, 1, 4, error="aborted on purpose"), op(4, 1, 5, f="poll"),
+        op(5, 1, 6, f="send", error="NOT_ENOUGH_REPLICAS: told by the partition"),
+    ]  # fmt: skip
+    assert firsts(whole_run(ops=ops), "refused") == {
+        "refused/poll-OFFSET_OUT_OF_RANGE": 2 * S,
+        "refused/transaction-CONCURRENT_TRANSACTIONS": 3 * S,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "found"),
+    [
+        ("1", None, {"broker/exited": 9 * S}),
+        ("-11", None, {"broker/crashed": 9 * S}),
+        ("1", killed("n1", 3, 5, "disk-full"), {"broker/exited-after-disk-fault": 9 * S}),
+        ("1", killed("n2", 3, 5, "disk-full"), {"broker/exited": 9 * S}),
+        ("-9", None, {}),  # From outside: it says nothing of the broker.
+    ],
+)
+def test_brokers_that_ended(code: str, fault: Disturbance | None, found: dict[str, int]) -> None:
+    ended = Milestone(name="broker-ended", at_ns=9 * S, detail={"node": "n1", "code": code})
+    known = facts(milestones=(ended,), disturbances=(fault,) if fault else ())
+    assert firsts(whole_run(known), "broker") == found
+
+
+def test_a_run_without_rows_reached_nothing() -> None:
+    assert all(table.num_rows == 0 for table in reached(whole_run()).values())
