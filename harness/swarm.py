@@ -72,7 +72,8 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
     if not plan.swarm or WHOLE in said:
         return dict(said)
     _refuse(plan)
-    found, swarmed = Said(values=said), []
+    found = Said(values=said)
+    swarmed: list[str] = []
     for row in ROWS:
         value = _drawn(row, plan, found)
         if value is not None:

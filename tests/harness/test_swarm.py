@@ -33,8 +33,9 @@ SYSTEMS = (
 SIMULATED: Mapping[str, object] = {"system": "reference", "hosts": "simulated"}
 
 
-def drawn(seed: int = 1, *, broker: Mapping[str, str] | None = None, **values: object) -> Plan:
-    return completed_plan({"swarm": True, **values}, {"seed": seed}, broker=broker or {}, client={})
+def drawn(seed: int, values: Mapping[str, object] | None = None, **more: object) -> Plan:
+    said = {"swarm": True, **(values or {}), **more}
+    return completed_plan(said, {"seed": seed}, broker={}, client={})
 
 
 def cells() -> Iterator[tuple[Row, Value]]:
@@ -88,7 +89,7 @@ def test_every_value_is_drawn_in_some_run() -> None:
         {"system": "kafka:3.9.1:zookeeper", "workload": "txn"}, SIMULATED,
     ):  # fmt: skip
         for seed in SEEDS:
-            plan = drawn(seed, **values)
+            plan = drawn(seed, values)
             seen |= {(key, value_at(plan, key)) for key in plan.swarmed}
     assert [
         (row.name, value.settings)
@@ -120,9 +121,13 @@ def test_without_it_nothing_is_drawn() -> None:
 
 
 def test_what_the_user_sets_is_not_drawn_and_changes_nothing_of_the_rest() -> None:
-    user: dict[str, object] = {"partitions": 7, "node": {"n2": {"queued.max.requests": "9"}}}
+    user: dict[str, object] = {
+        "partitions": 7,
+        "broker": {"num.io.threads": "5"},
+        "node": {"n2": {"queued.max.requests": "9"}},
+    }
     for seed in SEEDS:
-        plan = drawn(seed, broker={"num.io.threads": "5"}, **user)
+        plan = drawn(seed, user)
         assert (plan.partitions, plan.broker["num.io.threads"]) == (7, "5")
         assert "queued.max.requests" not in plan.broker
         free = drawn(seed)
@@ -158,7 +163,7 @@ def test_whatever_is_drawn_can_be_played(seed: int, values: Mapping[str, str]) -
         completed_plan(values, {"seed": seed}, broker={}, client={})
     except PlanError:
         return  # There is no such run, with a swarm or without.
-    plan = drawn(seed, **values)
+    plan = drawn(seed, values)
     (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
     wait_ms = number_of(plan.broker.get("replica.fetch.wait.max.ms", "250"))
     assert wait_ms is not None
@@ -189,7 +194,7 @@ def test_settings_that_a_version_does_not_have_are_not_drawn() -> None:
 def test_virtual_time_takes_what_is_drawn_and_the_reference_cluster_knows_it() -> None:
     known = {each.name.replace("_", ".") for each in fields(Settings)}
     for workload in ("log", "groups"):
-        plans = [drawn(seed, workload=workload, **SIMULATED) for seed in SEEDS]
+        plans = [drawn(seed, SIMULATED, workload=workload) for seed in SEEDS]
         for plan in plans:
             refuse_elsewhere(plan, system_of(plan))
             assert {*plan.broker} <= known
