@@ -12,6 +12,7 @@ from cluster.kafka.configuration import server_properties
 from cluster.protocol import Endpoint
 from cluster.reference.settings import Settings
 from cluster.systems.registry import system_of
+from harness.another_system import moved
 from harness.drawing import with_drawn
 from harness.elsewhere import refuse_elsewhere
 from harness.plans import completed_plan
@@ -240,3 +241,21 @@ def test_a_key_is_taken_apart_at_its_table_alone() -> None:
         "broker": {"a.b": "1", "c": "3"}, "rate": 3, "client": {"x": "2"},
     }  # fmt: skip
     assert said.values == {"broker": {"a.b": "1"}, "rate": 3}
+
+
+def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:
+    name = "log.segment.bytes"
+    old = "kafka:3.9.1"
+    plans = [drawn(seed, system=old, rate=50) for seed in SEEDS]
+    small = next(each for each in plans if each.broker.get(name) == "16384")
+    new = moved(small, "kafka:4.3.1", run_id="log/1")
+    assert name not in new.plan.broker
+    assert f"broker.{name}" not in new.plan.swarmed
+    assert (
+        f"{name} = 16384, which the swarm drew, is left out: kafka:4.3.1 has no such" in new.notes
+    )
+    kept = {key: each for key, each in small.broker.items() if key != name}
+    assert new.plan.broker == kept
+    assert moved(small, "kafka:3.5.2", run_id="log/1").plan.broker == small.broker
+    own = small.model_copy(update={"swarmed": ()})  # As if the user had set it all.
+    assert moved(own, "kafka:4.3.1", run_id="log/1").plan.broker == small.broker
