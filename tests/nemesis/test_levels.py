@@ -77,9 +77,10 @@ def test_faults_come_denser_with_each_level_but_for_what_waits_for_another(
             for seed in range(20))
         for level in range(TOP_LEVEL + 1)
     ]  # fmt: skip
-    assert counts[0] < counts[1] < counts[2] < min(counts[3:5])
-    assert max(counts[3:5]) < counts[5] < counts[6]
-    assert abs(counts[4] - counts[3]) < 0.1 * counts[3]  # Another target, the same density.
+    assert counts[0] < counts[1] < counts[2] < counts[3]
+    # From the fourth on there are lulls, of three tenths of the time.
+    assert 0.7 * counts[3] < counts[4] < counts[5] < counts[6]
+    assert counts[3] < counts[5]
 
 
 @given(PLANS)
@@ -188,10 +189,10 @@ def test_a_lull_puts_off_what_is_due_in_it_and_nothing_else(at_s: float, lull_s:
     assert after_lull(at_s, 0) == at_s
 
 
-def test_where_several_overlap_no_fault_begins_in_a_lull() -> None:
+def test_where_a_majority_may_be_gone_no_fault_begins_in_a_lull() -> None:
     for level in HARD:
         schedule = dealt(plan_from({**REAL, "seed": 2, "level": level, "time_limit_s": 120}))
-        assert bool(schedule.lull_s) == (LEVELS[level].lanes > 2)
+        assert bool(schedule.lull_s) == (not LEVELS[level].spares_majority)
         late = [fault for fault in schedule.faults if fault.at_s % LULL_EVERY_S > 14]
         assert bool(late) == (schedule.lull_s == 0)
 
