@@ -26,7 +26,7 @@ from workloads.clients.java.settings import refuse_java_settings
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
-SEEDS = range(60)
+SEEDS = range(40)
 SYSTEMS = (
     "kafka:4.3.1", "kafka:4.3.1:controllers", "kafka:4.0.0", "kafka:3.9.1:zookeeper", "kafka:3.5.2",
     "kafka:2.0.1", "kafka:0.11.0.1", "reference",

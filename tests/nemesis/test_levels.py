@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import built_for
@@ -83,6 +83,7 @@ def test_faults_come_denser_with_each_level_but_for_what_waits_for_another(
     assert counts[3] < counts[5]
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_a_level_loses_no_rule(plan: Plan) -> None:
     schedule = dealt(plan)
@@ -110,6 +111,7 @@ def test_a_level_loses_no_rule(plan: Plan) -> None:
             assert other is one or apart_s >= hidden_s(plan) - 0.01, (one, other)
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_every_family_is_dealt_that_has_room(plan: Plan) -> None:
     long = plan.model_copy(update={"time_limit_s": 2500.0, "nemesis_interval_s": 6.0})
@@ -118,6 +120,7 @@ def test_every_family_is_dealt_that_has_room(plan: Plan) -> None:
     assert {KINDS[kind].family_for(plan.hosts) for kind in kinds} == {*families}
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_what_takes_records_or_all_nodes_is_in_the_first_lane_alone(plan: Plan) -> None:
     apart = [
