@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.scenarios.choices import choice_words, refuse_another_story
+from harness.swarm import misfits
 from results.record.plan import SIMULATED, Plan, PlanError, plan_from
 from results.record.systems import SystemKind
 
@@ -67,8 +68,19 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
     if plan.mode != new.mode and not new.named.is_strange:
         notes.append(_other_mode(plan, new, run_id))
     played = plan_from({**values, "system": system})
+    for key, setting in misfits(plan, played).items():
+        name = key.partition(".")[2]
+        played = _without(played, name)
+        notes.append(f"{name} = {setting}, which the swarm drew, is left out: {system} has no such")
     _refuse_another_story(played, run_id)
     return Moved(plan=played, notes=tuple(notes))
+
+
+def _without(plan: Plan, name: str) -> Plan:
+    """Return a plan without a setting of brokers."""
+    broker = {each: value for each, value in plan.broker.items() if each != name}
+    swarmed = tuple(each for each in plan.swarmed if each != f"broker.{name}")
+    return plan.model_copy(update={"broker": broker, "swarmed": swarmed})
 
 
 def without_prefix(values: dict[str, Any]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def _value(name: str, value: Value) -> str:
 def levels() -> str:
     """Return what each level is; each has what those before it have."""
     return _table(
-        ("`--level`", "what is new", "side by side", "a majority stays whole"),
+        ("level", "what is new", "side by side", "a majority stays whole"),
         (
             (str(number), each.says, str(each.lanes), "yes" if each.spares_majority else "no")
             for number, each in enumerate(LEVELS)

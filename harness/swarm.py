@@ -42,6 +42,12 @@ class Said:
         tables = (self.values.get(table), *own)
         return any(isinstance(each, Mapping) and name in each for each in tables)
 
+    def get(self, key: str) -> object:
+        """Return what a key is set to; None if it is not."""
+        table, name = split(key)
+        values = self.values.get(table) if table else self.values
+        return values.get(name) if isinstance(values, Mapping) else None
+
     def with_all(self, settings: Mapping[str, object]) -> "Said":
         """Return it with some settings more, by key."""
         values = dict(self.values)
@@ -72,7 +78,8 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
     if not plan.swarm or WHOLE in said:
         return dict(said)
     _refuse(plan)
-    found, swarmed = Said(values=said), []
+    found = Said(values=said)
+    swarmed: list[str] = []
     for row in ROWS:
         value = _drawn(row, plan, found)
         if value is not None:
@@ -80,6 +87,28 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
             swarmed += value.settings
             plan = plan_from(dict(found.values))
     return {**found.values, "swarmed": swarmed}
+
+
+def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
+    """Return the settings of brokers that a swarm drew, and that have no place on another system.
+
+    Args:
+        plan: As it was drawn, and stored.
+        moved: The same on the other system.
+    """
+    stored = Said(values=plan.model_dump(mode="json"))
+    found: dict[str, object] = {}
+    for row in ROWS:
+        # What a row asks of the workload may not hold any more: the rest was drawn after it.
+        lost = row.fits(plan) and not row.fits(moved)
+        for value in row.values:
+            drawn = all(
+                key in plan.swarmed and stored.get(key) == setting
+                for key, setting in value.settings.items()
+            )
+            if drawn and (lost or not value.fits(moved)):
+                found |= {k: each for k, each in value.settings.items() if split(k)[0] == "broker"}
+    return found
 
 
 def _refuse(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 `harness/swarm_table.py` has the rest, and what is not drawn, with the reasons.
 """
 
+from cluster.sessions import SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from harness.swarm_rows import (
     Row,
     Value,
@@ -209,7 +210,7 @@ _SERVERS = (
 )
 _METADATA = (
     of_brokers(
-        "broker.session.timeout.ms",
+        SESSION_TIMEOUT_OF_KRAFT,
         "brokers of ours that have a quorum",
         every(ours, quorum),
         {
@@ -218,7 +219,7 @@ _METADATA = (
         },
     ),
     of_brokers(
-        "zookeeper.session.timeout.ms",
+        SESSION_TIMEOUT,
         "Kafka with ZooKeeper",
         every(kafka, keeper),
         {"6000": "the same, of brokers and of the controller"},

@@ -25,6 +25,7 @@ from harness.swarm_rows import (
 )
 from results.record.group_ways import consumer_refusal
 from results.record.plan import Plan
+from results.record.shares import has_shares
 
 _LONG_ENOUGH_S = 30
 
@@ -51,7 +52,18 @@ def _one_send(plan: Plan) -> bool:
 
 
 _PLAIN = doing("log", "groups")
-_OPEN = doing("log", "groups", "txn", "surge")
+_OF_THEIR_OWN = doing("keyed", "pipeline")
+"""Workloads whose topics, partitions and rate belong together."""
+
+
+def _open(plan: Plan) -> bool:
+    return not _OF_THEIR_OWN(plan) and not has_shares(plan)
+
+
+def _unshared(plan: Plan) -> bool:
+    return not has_shares(plan)
+
+
 _WORKLOAD = (
     Row(
         name="sends_per_op",
@@ -67,7 +79,7 @@ _WORKLOAD = (
     Row(
         name="rate",
         where="log, groups and txn, at a rate",
-        fits=every(_OPEN, paced, _one_send),
+        fits=every(_open, paced, _one_send),
         values=(
             Value(
                 settings={"rate": 50},
@@ -93,8 +105,8 @@ _WORKLOAD = (
     ),
     Row(
         name="topics",
-        where="log, groups, txn and surge",
-        fits=_OPEN,
+        where="all but keyed, pipeline and shares",
+        fits=_open,
         values=(
             Value(settings={"topics": 1}, why="one topic: all partitions are of one epoch list"),
             Value(settings={"topics": 3}, why="requests about several topics at once"),
@@ -102,8 +114,8 @@ _WORKLOAD = (
     ),
     Row(
         name="partitions",
-        where="log, groups, txn and surge",
-        fits=_OPEN,
+        where="all but keyed, pipeline and shares",
+        fits=_open,
         values=(
             Value(
                 settings={"partitions": 1},
@@ -189,7 +201,7 @@ _CLIENTS = (
     Row(
         name="socket.timeout.ms",
         where="librdkafka, not shares",
-        fits=every(own_clients, doing("log", "groups", "txn", "surge", "keyed", "pipeline")),
+        fits=every(own_clients, _unshared),
         values=(
             Value(
                 settings={"client.socket.timeout.ms": "1000"},
@@ -201,7 +213,7 @@ _CLIENTS = (
     Row(
         name="request.timeout.ms",
         where="Kafka's Java client, not shares",
-        fits=every(javas, doing("log", "groups", "txn", "surge", "keyed", "pipeline"), _discards),
+        fits=every(javas, _unshared, _discards),
         values=(
             Value(
                 settings={"client.request.timeout.ms": "1000"},

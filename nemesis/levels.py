@@ -24,8 +24,9 @@ class Level:
         spares_majority: Whether the second one hits only who is hit already, so that a majority
             stays whole.
         says: What is new in it, for people.
-        lull_s: So long no fault begins at the end of each `LULL_EVERY_S`: where several overlap, a
-            majority would else be gone nearly always, and what is never acknowledged is never lost.
+        lull_s: So long no fault begins at the end of each `LULL_EVERY_S`: where a
+            majority may be gone, it would else be gone nearly always, and what is never
+            acknowledged is never lost.
     """
 
     pace: float
@@ -58,6 +59,7 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=False,
+        lull_s=6,
         says="two at once on any nodes: a majority may be gone",
     ),
     Level(

@@ -12,6 +12,7 @@ from cluster.kafka.configuration import server_properties
 from cluster.protocol import Endpoint
 from cluster.reference.settings import Settings
 from cluster.systems.registry import system_of
+from harness.another_system import moved
 from harness.drawing import with_drawn
 from harness.elsewhere import refuse_elsewhere
 from harness.plans import completed_plan
@@ -25,7 +26,7 @@ from workloads.clients.java.settings import refuse_java_settings
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
-SEEDS = range(60)
+SEEDS = range(40)
 SYSTEMS = (
     "kafka:4.3.1", "kafka:4.3.1:controllers", "kafka:4.0.0", "kafka:3.9.1:zookeeper", "kafka:3.5.2",
     "kafka:2.0.1", "kafka:0.11.0.1", "reference",
@@ -33,8 +34,9 @@ SYSTEMS = (
 SIMULATED: Mapping[str, object] = {"system": "reference", "hosts": "simulated"}
 
 
-def drawn(seed: int = 1, *, broker: Mapping[str, str] | None = None, **values: object) -> Plan:
-    return completed_plan({"swarm": True, **values}, {"seed": seed}, broker=broker or {}, client={})
+def drawn(seed: int, values: Mapping[str, object] | None = None, **more: object) -> Plan:
+    said = {"swarm": True, **(values or {}), **more}
+    return completed_plan(said, {"seed": seed}, broker={}, client={})
 
 
 def cells() -> Iterator[tuple[Row, Value]]:
@@ -88,7 +90,7 @@ def test_every_value_is_drawn_in_some_run() -> None:
         {"system": "kafka:3.9.1:zookeeper", "workload": "txn"}, SIMULATED,
     ):  # fmt: skip
         for seed in SEEDS:
-            plan = drawn(seed, **values)
+            plan = drawn(seed, values)
             seen |= {(key, value_at(plan, key)) for key in plan.swarmed}
     assert [
         (row.name, value.settings)
@@ -120,9 +122,13 @@ def test_without_it_nothing_is_drawn() -> None:
 
 
 def test_what_the_user_sets_is_not_drawn_and_changes_nothing_of_the_rest() -> None:
-    user: dict[str, object] = {"partitions": 7, "node": {"n2": {"queued.max.requests": "9"}}}
+    user: dict[str, object] = {
+        "partitions": 7,
+        "broker": {"num.io.threads": "5"},
+        "node": {"n2": {"queued.max.requests": "9"}},
+    }
     for seed in SEEDS:
-        plan = drawn(seed, broker={"num.io.threads": "5"}, **user)
+        plan = drawn(seed, user)
         assert (plan.partitions, plan.broker["num.io.threads"]) == (7, "5")
         assert "queued.max.requests" not in plan.broker
         free = drawn(seed)
@@ -158,7 +164,7 @@ def test_whatever_is_drawn_can_be_played(seed: int, values: Mapping[str, str]) -
         completed_plan(values, {"seed": seed}, broker={}, client={})
     except PlanError:
         return  # There is no such run, with a swarm or without.
-    plan = drawn(seed, **values)
+    plan = drawn(seed, values)
     (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
     wait_ms = number_of(plan.broker.get("replica.fetch.wait.max.ms", "250"))
     assert wait_ms is not None
@@ -189,7 +195,7 @@ def test_settings_that_a_version_does_not_have_are_not_drawn() -> None:
 def test_virtual_time_takes_what_is_drawn_and_the_reference_cluster_knows_it() -> None:
     known = {each.name.replace("_", ".") for each in fields(Settings)}
     for workload in ("log", "groups"):
-        plans = [drawn(seed, workload=workload, **SIMULATED) for seed in SEEDS]
+        plans = [drawn(seed, SIMULATED, workload=workload) for seed in SEEDS]
         for plan in plans:
             refuse_elsewhere(plan, system_of(plan))
             assert {*plan.broker} <= known
@@ -235,3 +241,21 @@ def test_a_key_is_taken_apart_at_its_table_alone() -> None:
         "broker": {"a.b": "1", "c": "3"}, "rate": 3, "client": {"x": "2"},
     }  # fmt: skip
     assert said.values == {"broker": {"a.b": "1"}, "rate": 3}
+
+
+def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:
+    name = "log.segment.bytes"
+    old = "kafka:3.9.1"
+    plans = [drawn(seed, system=old, rate=50) for seed in SEEDS]
+    small = next(each for each in plans if each.broker.get(name) == "16384")
+    new = moved(small, "kafka:4.3.1", run_id="log/1")
+    assert name not in new.plan.broker
+    assert f"broker.{name}" not in new.plan.swarmed
+    assert (
+        f"{name} = 16384, which the swarm drew, is left out: kafka:4.3.1 has no such" in new.notes
+    )
+    kept = {key: each for key, each in small.broker.items() if key != name}
+    assert new.plan.broker == kept
+    assert moved(small, "kafka:3.5.2", run_id="log/1").plan.broker == small.broker
+    own = small.model_copy(update={"swarmed": ()})  # As if the user had set it all.
+    assert moved(own, "kafka:4.3.1", run_id="log/1").plan.broker == small.broker

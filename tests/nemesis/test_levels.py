@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.hosts.abilities import built_for
@@ -77,11 +77,13 @@ def test_faults_come_denser_with_each_level_but_for_what_waits_for_another(
             for seed in range(20))
         for level in range(TOP_LEVEL + 1)
     ]  # fmt: skip
-    assert counts[0] < counts[1] < counts[2] < min(counts[3:5])
-    assert max(counts[3:5]) < counts[5] < counts[6]
-    assert abs(counts[4] - counts[3]) < 0.1 * counts[3]  # Another target, the same density.
+    assert counts[0] < counts[1] < counts[2] < counts[3]
+    # From the fourth on there are lulls, of three tenths of the time.
+    assert 0.7 * counts[3] < counts[4] < counts[5] < counts[6]
+    assert counts[3] < counts[5]
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_a_level_loses_no_rule(plan: Plan) -> None:
     schedule = dealt(plan)
@@ -109,6 +111,7 @@ def test_a_level_loses_no_rule(plan: Plan) -> None:
             assert other is one or apart_s >= hidden_s(plan) - 0.01, (one, other)
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_every_family_is_dealt_that_has_room(plan: Plan) -> None:
     long = plan.model_copy(update={"time_limit_s": 2500.0, "nemesis_interval_s": 6.0})
@@ -117,6 +120,7 @@ def test_every_family_is_dealt_that_has_room(plan: Plan) -> None:
     assert {KINDS[kind].family_for(plan.hosts) for kind in kinds} == {*families}
 
 
+@settings(max_examples=40)
 @given(PLANS)
 def test_what_takes_records_or_all_nodes_is_in_the_first_lane_alone(plan: Plan) -> None:
     apart = [
@@ -188,10 +192,10 @@ def test_a_lull_puts_off_what_is_due_in_it_and_nothing_else(at_s: float, lull_s:
     assert after_lull(at_s, 0) == at_s
 
 
-def test_where_several_overlap_no_fault_begins_in_a_lull() -> None:
+def test_where_a_majority_may_be_gone_no_fault_begins_in_a_lull() -> None:
     for level in HARD:
         schedule = dealt(plan_from({**REAL, "seed": 2, "level": level, "time_limit_s": 120}))
-        assert bool(schedule.lull_s) == (LEVELS[level].lanes > 2)
+        assert bool(schedule.lull_s) == (not LEVELS[level].spares_majority)
         late = [fault for fault in schedule.faults if fault.at_s % LULL_EVERY_S > 14]
         assert bool(late) == (schedule.lull_s == 0)
 
