@@ -151,6 +151,9 @@ _TRANSACTIONS: Mapping[str, str] = MappingProxyType({
     "transaction/fenced": "A coordinator or a leader fenced a producer.",
     "transaction/out-of-sequence": "A leader refused a producer's sequence number.",
 })  # fmt: skip
+_PRODUCERS: Mapping[str, str] = MappingProxyType({
+    "producer/epoch-raised": "A partition has records of one producer in two of its epochs.",
+})  # fmt: skip
 _COORDINATED: Mapping[str, str] = MappingProxyType({
     "group": "a group", "transaction": "transactional producers",
 })  # fmt: skip
@@ -262,6 +265,7 @@ def _all() -> Iterator[tuple[str, str]]:
     yield from _RECOVERIES.items()
     yield from _errors()
     yield from _TRANSACTIONS.items()
+    yield from _PRODUCERS.items()
     for of, whose in _COORDINATED.items():
         for word, said in _MOVES.items():
             yield f"coordinator/{of}-{word}", said.format(whose)

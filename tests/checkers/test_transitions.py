@@ -299,6 +299,29 @@ def test_refusals_of_a_partition_by_what_was_asked() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("epochs", "raised"),
+    [
+        (((7, 0), (7, 1), (7, 1), (7, 3)), 2),
+        (((7, 0), (8, 1)), 0),  # Two producers.
+        (((-1, 0), (-1, 1)), 0),
+        (((7, 0), (7, None)), 0),
+        ((), 0),
+    ],
+)
+def test_producers_epochs_that_rise(
+    epochs: tuple[tuple[int, int | None], ...], raised: int
+) -> None:
+    values = [(0, A)] * len(epochs)
+    records = [
+        {**row, "producer_id": producer, "producer_epoch": epoch}
+        for node in ("n1", "n2")  # Copies of one log count once.
+        for row, (producer, epoch) in zip(log(node, *values, snapshot="crash"), epochs, strict=True)
+    ]
+    found = counts(group(about(), replica_records=records), "producer")
+    assert found == ({"producer/epoch-raised": raised} if raised else {})
+
+
 GROUPED = about(plan=made_plan(workload="groups", concurrency=4, workers=1))
 
 
