@@ -192,7 +192,8 @@ def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None
         ("follower of broker 2: epoch 5 ends at offset 40 there", "leader-epoch", None),
         ("below its high watermark 41", "below-high-watermark", None),
         ("Corruption found in segment 0", "recovery", None),
-        ("", "no-reason", None),
+        ("", "other", None),
+        ("what nobody wrote yet", "other", None),
     ],
 )
 def test_truncations_by_their_reason(reason: str, kind: str, at_ns: int | None) -> None:
@@ -217,6 +218,11 @@ def test_a_truncation_that_says_where_the_log_ended_needs_no_look() -> None:
     assert firsts(group(about(), truncations=[row]), "truncation") == {
         "truncation/recovery-10-99": 7 * S
     }
+
+
+def test_a_replica_that_starts_over_drops_all_of_its_log() -> None:
+    row = cut("Truncate and start at offset", start=99)
+    assert counts(group(about(), truncations=[row]), "truncation") == {"truncation/started-over": 1}
 
 
 def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
