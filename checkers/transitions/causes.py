@@ -70,9 +70,9 @@ def was_ordered(facts: RunFacts, place: tuple[str, int], span: Span) -> bool:
     )
 
 
-def harm_to(facts: RunFacts, node: str, span: Span) -> str:
-    """Return what faults did to a node at some time or shortly before; empty: nothing."""
-    return _worst([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
+def harms_to(facts: RunFacts, node: str, span: Span) -> frozenset[str]:
+    """Return what faults did to a node at some time or shortly before, as causes."""
+    return _harms([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
 
 
 def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | None = None) -> str:
@@ -86,14 +86,14 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
     """
     lasting = [each for each in facts.disturbances if _meets(each, span, 0)]
     recent = [each for each in facts.disturbances if _meets(each, span, SETTLED_NS)]
-    if harm := _worst(lasting, node):
-        return harm
+    if harms := _harms(lasting, node):
+        return _worst(harms)
     if _ended(facts, node, span):
-        return DISK_FAULT if harm_to(facts, node, span) == DISK_FAULT else "leader-ended"
+        return DISK_FAULT if DISK_FAULT in harms_to(facts, node, span) else "leader-ended"
     if place and was_ordered(facts, place, span):
         return "ordered"
-    if harm := harm_to(facts, node, span):
-        return harm
+    if harms := harms_to(facts, node, span):
+        return _worst(harms)
     hit = any(each.controller or each.family in _KEEPER for each in recent)
     return "controller-hit" if place and hit else "unexplained"
 
@@ -103,9 +103,12 @@ def _meets(fault: Disturbance, span: Span, later_ns: int) -> bool:
     return fault.begun_ns <= by_ns and from_ns - later_ns <= fault.ended_ns
 
 
-def _worst(faults: list[Disturbance], node: str) -> str:
-    harms = {harm_of(each) for each in faults if node in _hit(each)} - {""}
-    return min(harms, key=_RANKS.__getitem__, default="")
+def _harms(faults: list[Disturbance], node: str) -> frozenset[str]:
+    return frozenset(harm_of(each) for each in faults if node in _hit(each)) - {""}
+
+
+def _worst(harms: frozenset[str]) -> str:
+    return min(harms, key=_RANKS.__getitem__)
 
 
 def _hit(fault: Disturbance) -> frozenset[str]:

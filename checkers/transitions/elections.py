@@ -15,7 +15,8 @@ between two looks at ZooKeeper, which nobody saw.
 
 import numpy as np
 
-from checkers.columns import equal, ints, select
+from checkers.changes import NEVER_NS
+from checkers.columns import Ints, distinct, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.transitions.causes import cause_of, was_ordered
@@ -73,9 +74,20 @@ def _add_deposed(group: Group, events: Events) -> None:
     told = select(rows, claims & (ints(rows, "observed_ns") < end_of_run_ns(group.facts)))
     epochs, leaders = ints(told, "leader_epoch"), ints(told, "leader")
     seen, asked = ints(told, "observed_ns"), ints(told, "asked_ns")
-    for epoch in np.unique(epochs).tolist():
+    for epoch in distinct(epochs[asked > _first_later(epochs, seen)]).tolist():
         mine = epochs == epoch
         later = seen[(epochs > epoch) & ~np.isin(leaders, leaders[mine])]
-        late = mine & (asked > later.min(initial=np.iinfo(np.int64).max))
+        late = mine & (asked > later.min(initial=NEVER_NS))
         if late.any():
             events.add("leader/deposed-answers", int(seen[late].min()))
+
+
+def _first_later(epochs: Ints, seen: Ints) -> Ints:
+    """Return for each answer when any later epoch was first told; `NEVER_NS` if none was."""
+    order = np.lexsort((seen, -epochs))
+    ranked = epochs[order]
+    begins = np.searchsorted(-ranked, -ranked)  # Where rows of the same epoch begin.
+    earliest = np.append(NEVER_NS, np.minimum.accumulate(seen[order]))
+    found = np.empty(len(epochs), dtype=np.int64)
+    found[order] = earliest[begins]
+    return found

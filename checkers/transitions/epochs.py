@@ -21,9 +21,9 @@ def find(group: Group, events: Events) -> None:
     led = {step.epoch: step.by_ns for step in steps_of(group) if step.leader >= 0}
     if not len(written):
         return
-    streak = 0
+    streak, known = 0, set(written.tolist())
     for epoch in sorted(each for each in led if written[0] < each <= written[-1]):
-        if epoch not in written:
+        if epoch not in known:
             streak += 1
         elif streak:
             events.add(f"epoch/without-record-{bucket(streak, *STREAKS)}", led[epoch])

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import TOLD_LATE_NS
-from checkers.columns import Ints, distinct, equal, ints, present, select, take, texts
+from checkers.columns import Ints, equal, ints, order_of, present, runs_of, select, take, texts
 from checkers.controllers_log import entries
 from checkers.group import Group
 from checkers.transitions.events import end_of_run_ns
@@ -99,8 +99,10 @@ def _first_seen(group: Group) -> dict[int, int]:
     rows = group.table("leadership")
     timed = equal(rows, "source", *_TIMED) & (ints(rows, "observed_ns") >= 0)
     rows = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
-    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
-    return {epoch: int(times[epochs == epoch].min()) for epoch in distinct(epochs).tolist()}
+    order = order_of(ints(rows, "leader_epoch"), ints(rows, "observed_ns"))
+    epochs, times = ints(rows, "leader_epoch")[order], ints(rows, "observed_ns")[order]
+    first = runs_of(epochs)[:-1]
+    return dict(zip(epochs[first].tolist(), times[first].tolist(), strict=True))
 
 
 def _kept(group: Group) -> list[Step]:

@@ -8,7 +8,7 @@ What would not prove it: a signal from outside, which says nothing of the broker
 
 from checkers.broker_ended import ends
 from checkers.group import Group
-from checkers.transitions.causes import DISK_FAULT, harm_to
+from checkers.transitions.causes import DISK_FAULT, harms_to
 from checkers.transitions.events import Places, end_of_run_ns
 
 
@@ -18,7 +18,7 @@ def find(group: Group, places: Places) -> None:
     for end in ends(group):
         if end.outside or end.seen_ns >= end_of_run_ns(facts):
             continue
-        if harm_to(facts, end.node, (end.seen_ns, end.seen_ns)) == DISK_FAULT:
+        if DISK_FAULT in harms_to(facts, end.node, (end.seen_ns, end.seen_ns)):
             events.add("broker/exited-after-disk-fault", end.seen_ns)
         else:
             events.add(f"broker/{'crashed' if end.signalled else 'exited'}", end.seen_ns)

@@ -19,6 +19,7 @@ from checkers.transitions import (
     epochs,
     groups,
     isrs,
+    producers,
     quorum,
     recoveries,
     refusals,
@@ -43,7 +44,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 """`first_ns` is null where no such transition of the place has a time."""
 _OF_PARTITIONS = (
-    elections, isrs, truncations, epochs, recoveries, refusals, groups, shares,
+    elections, isrs, truncations, epochs, recoveries, producers, refusals, groups, shares,
 )  # fmt: skip
 _OF_RUNS = (quorum, coordinators, transactions, servers)
 

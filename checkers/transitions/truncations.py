@@ -27,9 +27,10 @@ _REASONS = (
     (re.compile(r"local high watermark"), "high-watermark"),
     (re.compile(r"the leader's log ends at offset"), "leader-log-end"),
     (re.compile(r"follower of broker"), "leader-epoch"),
-    (re.compile(r"\S"), "recovery"),
+    (re.compile(r"Corruption found"), "recovery"),
 )
 """Kinds of reasons by their words (`cluster.files.logs`), those that say more first."""
+_STARTS_OVER = re.compile(r"Truncate and start at offset")
 _FOLLOWS = re.compile(r"follower of broker (?P<leader>\d{1,9})\b")
 _ENDED = re.compile(r"epoch (?P<epoch>\d{1,9}) ends at offset")
 _LATE_NS = 2 * NS_PER_S
@@ -47,13 +48,16 @@ def find(group: Group, events: Events) -> None:
             events.add("quorum/log-parted", observed_ns)
             continue
         at_ns = observed_ns if observed_ns >= 0 else _when(group, reason)
+        if _STARTS_OVER.search(reason):
+            events.add("truncation/started-over", at_ns)
+            continue
         took = end - start if end > start >= 0 else _seen_end(group, node, start, at_ns) - start
         length = bucket(took, *LENGTHS[:-1]) if took > 0 and start >= 0 else LENGTHS[-1]
         events.add(f"truncation/{_kind(reason)}-{length}", at_ns)
 
 
 def _kind(reason: str) -> str:
-    return next((kind for words, kind in _REASONS if words.search(reason)), "no-reason")
+    return next((kind for words, kind in _REASONS if words.search(reason)), "other")
 
 
 def _when(group: Group, reason: str) -> int:

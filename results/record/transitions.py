@@ -30,7 +30,11 @@ _OF_PARTITIONS = ("ordered", "handed-over", "controller-hit")
 
 SIZES = ("0", "1", "2", "3", "4+")
 """Buckets of the number of replicas in an ISR."""
-LENGTHS = ("1", "2-9", "10-99", "100+", "unseen")
+_TOOK: Mapping[str, str] = MappingProxyType({
+    "1": "1 record", "2-9": "2 to 9 records", "10-99": "10 to 99 records",
+    "100+": "100 records or more", "unseen": "no record that was seen",
+})  # fmt: skip
+LENGTHS = tuple(_TOOK)
 """Buckets of the number of records that a truncation took; `unseen`: no look shows any of them."""
 TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "leader-epoch": "where an epoch ends in the leader's log",
@@ -38,7 +42,7 @@ TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "leader-log-end": "at the end of the leader's log",
     "below-high-watermark": "below its own high watermark",
     "recovery": "at a damaged batch, as it recovered the log",
-    "no-reason": "for a reason that no line of its log names",
+    "other": "for another reason, or one that no line of its log names",
 })  # fmt: skip
 """Where a replica cut its log, and so by which rule."""
 STREAKS = ("1", "2", "3+")
@@ -151,6 +155,9 @@ _TRANSACTIONS: Mapping[str, str] = MappingProxyType({
     "transaction/fenced": "A coordinator or a leader fenced a producer.",
     "transaction/out-of-sequence": "A leader refused a producer's sequence number.",
 })  # fmt: skip
+_PRODUCERS: Mapping[str, str] = MappingProxyType({
+    "producer/epoch-raised": "A partition has records of one producer in two of its epochs.",
+})  # fmt: skip
 _COORDINATED: Mapping[str, str] = MappingProxyType({
     "group": "a group", "transaction": "transactional producers",
 })  # fmt: skip
@@ -223,11 +230,12 @@ def _pairs() -> Iterator[tuple[str, str]]:
 def _truncations() -> Iterator[tuple[str, str]]:
     for reason, where in TRUNCATIONS.items():
         for length in LENGTHS:
-            took = (
-                "took no record that was seen" if length == "unseen" else f"took {length} records"
-            )
-            took = "took 1 record" if length == "1" else took
-            yield f"truncation/{reason}-{length}", f"A replica cut its log {where}; it {took}."
+            said = f"A replica cut its log {where}; it took {_TOOK[length]}."
+            yield f"truncation/{reason}-{length}", said
+    yield (
+        "truncation/started-over",
+        "A replica dropped all of its log, to start at the first offset of its leader's.",
+    )
 
 
 def _roles() -> Iterator[tuple[str, str]]:
@@ -262,6 +270,7 @@ def _all() -> Iterator[tuple[str, str]]:
     yield from _RECOVERIES.items()
     yield from _errors()
     yield from _TRANSACTIONS.items()
+    yield from _PRODUCERS.items()
     for of, whose in _COORDINATED.items():
         for word, said in _MOVES.items():
             yield f"coordinator/{of}-{word}", said.format(whose)

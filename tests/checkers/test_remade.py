@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import isr_not_restored, remade
-from checkers.examine import examine
+from checkers.examine import CHECK, STATISTIC, examine
 from checkers.facts import DiskLoss, RemadeTopic, RunFacts
 from checkers.group import Group, group_of
 from checkers.groups import is_judged
@@ -19,6 +19,7 @@ from checkers.registry import CHECKERS
 from checkers.remade_topics import remade_topics
 from checkers.runner import run_checkers
 from checkers.told_isrs import isr_returns
+from checkers.transitions.tables import SCHEMAS
 from results.record.declared import Declared, Sight
 from results.record.tables import TABLES
 from results.record.terms import REMADE_PREFIX
@@ -136,13 +137,15 @@ def test_its_last_incarnation_is_judged_and_no_other() -> None:
     assert is_judged(about(), ("log-0", "id-0", 0))
 
 
-def test_it_is_judged_by_checks_of_its_own_and_counted_nowhere() -> None:
+def test_it_is_judged_by_checks_of_its_own_and_is_in_no_figure_of_clients() -> None:
     on = group(leadership=LED, **logs(A, B))
     names = [each.name for each in run_checkers(on)]
     assert names == [each.name for each in CHECKERS if each.scope is Scope.REMADE]
     assert sorted(names) == ["isr-not-restored", "lost-write", "under-replicated"]
-    kinds = {each.kind for each in examine(about(), {}, (NAME, LAST, 0))}
-    assert kinds == {"check"}, "it is none of the partitions that clients write to"
+    pieces = examine(about(), {}, (NAME, LAST, 0))
+    assert {each.kind for each in pieces} == {CHECK, STATISTIC}
+    told = {each.name for each in pieces if each.kind == STATISTIC}
+    assert told == {*SCHEMAS}, "it is none of the partitions that clients write to"
 
 
 def test_without_such_topics_these_checks_do_not_apply() -> None:

@@ -110,3 +110,4 @@ def test_stored_runs_of_real_kafka_reached_what_their_stories_say(
     assert not never & told.keys()
     assert reached(paths).transitions == told.keys()
     assert reached(paths).successions
+    assert reached(RunPaths(find_sample(sample))) == reached(paths), "the sample has it as well"

@@ -192,7 +192,8 @@ def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None
         ("follower of broker 2: epoch 5 ends at offset 40 there", "leader-epoch", None),
         ("below its high watermark 41", "below-high-watermark", None),
         ("Corruption found in segment 0", "recovery", None),
-        ("", "no-reason", None),
+        ("", "other", None),
+        ("what nobody wrote yet", "other", None),
     ],
 )
 def test_truncations_by_their_reason(reason: str, kind: str, at_ns: int | None) -> None:
@@ -217,6 +218,11 @@ def test_a_truncation_that_says_where_the_log_ended_needs_no_look() -> None:
     assert firsts(group(about(), truncations=[row]), "truncation") == {
         "truncation/recovery-10-99": 7 * S
     }
+
+
+def test_a_replica_that_starts_over_drops_all_of_its_log() -> None:
+    row = cut("Truncate and start at offset", start=99)
+    assert counts(group(about(), truncations=[row]), "truncation") == {"truncation/started-over": 1}
 
 
 def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
@@ -297,6 +303,29 @@ def test_refusals_of_a_partition_by_what_was_asked() -> None:
         "refused/send-client-timed-out": 1 * S, "refused/send-other": 3 * S,
         "refused/commit-ILLEGAL_GENERATION": 4 * S, "refused/share-INVALID_RECORD_STATE": 5 * S,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("epochs", "raised"),
+    [
+        (((7, 0), (7, 1), (7, 1), (7, 3)), 2),
+        (((7, 0), (8, 1)), 0),  # Two producers.
+        (((-1, 0), (-1, 1)), 0),
+        (((7, 0), (7, None)), 0),
+        ((), 0),
+    ],
+)
+def test_producers_epochs_that_rise(
+    epochs: tuple[tuple[int, int | None], ...], raised: int
+) -> None:
+    values = [(0, A)] * len(epochs)
+    records = [
+        {**row, "producer_id": producer, "producer_epoch": epoch}
+        for node in ("n1", "n2")  # Copies of one log count once.
+        for row, (producer, epoch) in zip(log(node, *values, snapshot="crash"), epochs, strict=True)
+    ]
+    found = counts(group(about(), replica_records=records), "producer")
+    assert found == ({"producer/epoch-raised": raised} if raised else {})
 
 
 GROUPED = about(plan=made_plan(workload="groups", concurrency=4, workers=1))

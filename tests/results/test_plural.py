@@ -111,7 +111,7 @@ def test_a_site_with_one_of_each_thing_is_told_in_the_singular(tmp_path: Path) -
     lost = {"lost-write": anomaly(1)}
     paths = plant(tmp_path, "20261122T010000Z", anomalies=lost, night=night_of(NIGHTS[-1], "log"))
     client = make_site(Store(tmp_path)).test_client()
-    urls = ("/", "/runs", "/nights", "/failures", "/trends", f"/run/{paths.run_id}/",
+    urls = ("/", "/runs", "/nights", "/failures", "/trends", "/reached", f"/run/{paths.run_id}/",
             f"/night/nightly/{NIGHTS[-1]}", f"/files/{paths.run_id}",
             f"/live/{paths.run_id}")  # fmt: skip
     for url in urls:

@@ -113,7 +113,16 @@ def test_every_link_of_the_site_leads_somewhere_and_nothing_is_written(
         if answer.mimetype == "text/html" and not url.endswith(".html"):
             ahead += links_of(answer.get_data(as_text=True), url)
     assert len(seen) > 100
-    assert {"/nights", "/runs", "/failures", "/trends", "/compare", NIGHT, LOSS_RUN} <= seen
+    assert {
+        "/nights",
+        "/runs",
+        "/failures",
+        "/trends",
+        "/reached",
+        "/compare",
+        NIGHT,
+        LOSS_RUN,
+    } <= seen
     after = {path: path.stat().st_mtime_ns for path in nights.rglob("*")}
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert {path.name for path in changed - {nights}} <= {FILE_NAME, f"{FILE_NAME}-journal"}
@@ -408,7 +417,7 @@ def test_lists_say_which_runs_were_interrupted(tmp_path: Path) -> None:
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     client = site(tmp_path / "none")
     assert "logquake run" in text_of(client, "/")
-    for url in ("/runs", "/nights", "/failures", "/trends", "/compare"):
+    for url in ("/runs", "/nights", "/failures", "/trends", "/reached", "/compare"):
         assert client.get(url).status_code == 200
     assert not (tmp_path / "none").exists()
 

@@ -179,6 +179,7 @@ PAGES = {
     "runs": "/runs?verdict=invalid",
     "failures": "/failures",
     "trends": "/trends",
+    "reached": "/reached",
     "compare": "/compare?left=log/20261122T011000Z-102&right=log/20261122T011200Z-202",
     "files": "/files/loss-acks-1/20261122T013000Z-1",
     "live": "/live/loss-acks-1/20261122T013000Z-1",

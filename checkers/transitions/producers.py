@@ -1,0 +1,34 @@
+"""Producers whose epoch rose between two records of a partition.
+
+From `replica_records` of one final log: the coordinator raises the epoch of a producer when the
+next one of its transactional id begins, when it aborts its transaction by timeout, and, since
+KIP-890, at the end of each transaction. Idempotent producers raise their own after an error.
+
+What would not prove it: two producers, which have two ids. Records tell no time.
+"""
+
+import numpy as np
+
+from checkers.columns import equal, ints, runs_of, select, unique_pairs, words_of
+from checkers.group import Group
+from checkers.transitions.events import UNTIMED, Events
+
+
+def find(group: Group, events: Events) -> None:
+    """Add the epochs of producers that follow a lower one in a partition's log."""
+    records = group.table("replica_records")
+    if not records.num_rows:
+        return
+    final = select(
+        records.select(["node", "snapshot", "producer_id", "producer_epoch"]),
+        equal(records, "snapshot", group.facts.snapshot),
+    )
+    nodes = words_of(final, "node")
+    node = group.leader.node if group.leader and group.leader.node in nodes else [*nodes, ""][0]
+    mine = select(final, equal(final, "node", node))
+    known = (ints(mine, "producer_id") >= 0) & (ints(mine, "producer_epoch") >= 0)
+    producers, _ = unique_pairs(
+        *(ints(mine, name)[known] for name in ("producer_id", "producer_epoch"))
+    )
+    raised = len(producers) - (len(runs_of(producers)) - 1)
+    events.add_all("producer/epoch-raised", np.full(raised, UNTIMED, dtype=np.int64))
