@@ -108,6 +108,7 @@ class RemadeTopic:
         acked: Its records that were acknowledged with acks=all: partition, offset, value.
         made_ns: When it was created; all of them were acknowledged after that.
         healed_ns: When the fault was over; all of them were acknowledged before that.
+        confirmed: Whether the fault was. Then each partition had taken a record.
     """
 
     topic: str
@@ -116,6 +117,7 @@ class RemadeTopic:
     acked: tuple[tuple[int, int, int], ...]
     made_ns: int
     healed_ns: int
+    confirmed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

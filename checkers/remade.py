@@ -93,7 +93,7 @@ def _check(group: Group) -> Findings:
     acked, leader = _acked(group, topic), _leader(group)
     log = _log(group, leader)
     if log is None or not acked:
-        return Findings(rows=0, gaps=_gaps(group, leader, acked=bool(acked)))
+        return Findings(rows=0, gaps=_gaps(group, topic, leader, acked=bool(acked)))
     lost = [Lack(offset=at, value=value, logs=(log,)) for at, value in acked if not log.has(value)]
     return findings(
         len(acked),
@@ -103,10 +103,12 @@ def _check(group: Group) -> Findings:
     )
 
 
-def _gaps(group: Group, leader: str, *, acked: bool) -> tuple[str, ...]:
+def _gaps(group: Group, topic: RemadeTopic, leader: str, *, acked: bool) -> tuple[str, ...]:
     if group.facts.snapshot != FINAL:
         return ()  # Another sentence says that the run has no final snapshot.
     if not acked:
+        if not topic.confirmed:  # It may have failed at the first record: there is none to lose.
+            return ()
         return (f"no record of the last incarnation of {group.place} was acknowledged",)
     if not leader:
         return (f"no broker named a leader of {group.place}, so there is no log to judge by",)

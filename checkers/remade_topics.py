@@ -22,11 +22,13 @@ _KIND = "remade-back"
 def remade_topics(faults: pa.Table) -> tuple[RemadeTopic, ...]:
     """Return the last incarnations, in the faults' order; a row that is damaged has none."""
     over = select(faults, present(faults, "healed_ns"))
-    rows = zip(texts(over, "heal_effect"), ints(over, "healed_ns").tolist(), strict=True)
-    return tuple(topic for row in rows for topic in _topics(*row))
+    confirmed = present(over, "confirmed_ns").tolist()
+    healed_ns = ints(over, "healed_ns").tolist()
+    rows = zip(texts(over, "heal_effect"), healed_ns, confirmed, strict=True)
+    return tuple(topic for told, at, was in rows for topic in _topics(told, at, confirmed=was))
 
 
-def _topics(heal_effect: str, healed_ns: int) -> Iterator[RemadeTopic]:
+def _topics(heal_effect: str, healed_ns: int, *, confirmed: bool) -> Iterator[RemadeTopic]:
     match json_object(heal_effect):
         case {
             "kind": kind,
@@ -47,6 +49,7 @@ def _topics(heal_effect: str, healed_ns: int) -> Iterator[RemadeTopic]:
                 acked=tuple(place for each in acked for place in _acked(each)),
                 made_ns=healed_ns - round(age_s * NS_PER_S),
                 healed_ns=healed_ns,
+                confirmed=confirmed,
             )
         case _:
             pass

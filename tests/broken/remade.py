@@ -173,6 +173,21 @@ def a_deleted_life_takes_its_records_along(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log", moments=("kill",))
+def a_topic_made_again_took_no_record(record: Record, spot: Spot) -> None:
+    """The fault failed at it, because another broker was down; another one took effect."""
+    (first,) = record.rows("faults", kind="kill")
+    record.add("faults", first, fault_id=99)
+    _make_again(record, spot)
+    fault = next(row for row in record.rows("faults") if "remade-back" in row["heal_effect"])
+    fault["confirmed_ns"] = None
+    fault["effect"] = json.dumps({"without_effect": f"{_TOPIC} takes no records: n3 is down"})
+    fault["heal_effect"] = json.dumps({**json.loads(fault["heal_effect"]), "acked": []})
+    _drop_all(record, "replica_records")
+    for row in _mine(record, "replica_states", snapshot="final"):
+        row |= {"log_end_offset": 0, "high_watermark": 0, "epochs": []}
+
+
+@innocent(base="log", moments=("kill",))
 def a_follower_of_a_topic_made_again_lacks_what_was_not_acknowledged(
     record: Record, spot: Spot
 ) -> None:

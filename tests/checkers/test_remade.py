@@ -75,8 +75,9 @@ def logs(*values: int, node: str = "n1") -> dict[str, list[Row]]:
 
 
 def row(heal_effect: object, **changes: object) -> Row:
-    return {"fault_id": 1, "kind": "kill", "targets": ["n1"], "requested_ns": S, "healed_ns": 9 * S,
-            "heal_effect": json.dumps(heal_effect), **changes}  # fmt: skip
+    return {"fault_id": 1, "kind": "kill", "targets": ["n1"], "requested_ns": S,
+            "confirmed_ns": 3 * S, "healed_ns": 9 * S, "heal_effect": json.dumps(heal_effect),
+            **changes}  # fmt: skip
 
 
 HEALED: Row = {
@@ -100,6 +101,11 @@ def known(*rows: Row) -> tuple[RemadeTopic, ...]:
 def test_the_faults_row_tells_of_the_last_incarnation() -> None:
     assert known(row(HEALED)) == (TOPIC,)
     assert known(row({"kind": "back", "took_s": 1})) == ()
+
+
+def test_the_row_tells_whether_the_fault_was_confirmed() -> None:
+    (told,) = known(row(HEALED, confirmed_ns=None))
+    assert told == replace(TOPIC, confirmed=False)
 
 
 def test_one_that_is_not_over_is_not_judged() -> None:
@@ -557,3 +563,14 @@ def test_what_nothing_was_acknowledged_of_is_a_gap() -> None:
     result = found(remade.CHECKER, group(none, leadership=LED, **logs(A, B)))
     gap = f"no record of the last incarnation of {NAME}-0 was acknowledged"
     assert (result.rows, result.gaps) == (0, (gap,))
+
+
+def test_a_fault_that_failed_at_the_first_record_has_none_to_lose() -> None:
+    none = about(remade=(replace(TOPIC, acked=((1, 0, C),), confirmed=False),))
+    result = found(remade.CHECKER, group(none, leadership=LED, **logs(A, B)))
+    assert (result.rows, result.gaps) == (0, ())
+
+
+def test_what_such_a_fault_was_told_is_looked_for_all_the_same() -> None:
+    failed = about(remade=(replace(TOPIC, confirmed=False),))
+    assert len(lost(failed, leadership=LED, **logs(A))) == 1
