@@ -134,7 +134,7 @@ class Nemesis:
         else:
             self._run_lanes(started_s, stop)
         elapsed_s = stopwatch_s() - started_s
-        for life in self._lives if not self._schedule.is_supply else ():
+        for life in filter(self._was_promised, self._lives):
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
                 life.skip("the main phase ended before the faults ahead of it were over")
 
@@ -205,11 +205,19 @@ class Nemesis:
             if stop.is_set():
                 return
             if why_not is not None:
-                if life.begins_alone or not self._schedule.is_supply:
+                if life.begins_alone or self._was_promised(life):
                     life.skip(why_not)
                 continue
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
+
+    def _was_promised(self, life: Life) -> bool:
+        """Tell whether a fault is missed if its turn does not come.
+
+        Of a supply what was due in the first half of the main phase is: a machine that is so slow
+        that not even this much is played has not played the level.
+        """
+        return not self._schedule.is_supply or life.scheduled.at_s <= self._time_limit_s / 2
 
     def _lasts_s(self, life: Life) -> float:
         return KINDS[life.scheduled.kind].lasts_s(life.scheduled.hold_s, self._kind_of_hosts)

@@ -47,7 +47,7 @@ class Schedule:
             would still be whole; in virtual time, and at high levels, lanes may take more than that
             together.
         is_supply: Whether more is dealt than may have its turn: a lane goes on as soon as its last
-            fault is healed, and what is left at the end was never due.
+            fault is healed. What was due in the second half and is left at the end is not missed.
         lull_s: How long no dealt fault begins, again and again (`nemesis.levels`); 0: there is no
             such time.
     """

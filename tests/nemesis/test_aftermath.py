@@ -161,11 +161,15 @@ def test_a_fault_that_is_due_in_a_lull_waits_for_its_end(
     assert row["confirmed_ns"]
 
 
-@pytest.mark.parametrize("recorded", [True, False])
-def test_a_supply_records_nothing_of_what_had_no_turn(world: World, *, recorded: bool) -> None:
-    late = scheduled(1, "pause", at_s=0)
+@pytest.mark.parametrize(
+    ("at_s", "is_supply", "recorded"), [(9.0, False, True), (9.0, True, False), (2.0, True, True)]
+)
+def test_a_supply_misses_only_what_was_due_in_the_first_half(
+    world: World, at_s: float, *, is_supply: bool, recorded: bool
+) -> None:
+    late = scheduled(1, "pause", at_s=at_s)
     nemesis = world.nemesis(late)
-    nemesis._schedule = Schedule(faults=(late,), overlapping=False, is_supply=not recorded)
-    nemesis._time_limit_s = -10.0  # Its turn comes when the main phase is over.
-    nemesis.run(world.stop)
+    nemesis._schedule = Schedule(faults=(late,), overlapping=False, is_supply=is_supply)
+    nemesis._time_limit_s = 10.0
+    nemesis._run_in_turn(nemesis._lives, stopwatch_s() - 20.0, world.stop)  # It is over.
     assert bool(world.rows()) == recorded
