@@ -48,6 +48,7 @@ _CUTS = frozenset({
 _BETWEEN = frozenset({"bridge", "ring"})
 """Kinds that cut links between others than their targets, too."""
 ORDERING = frozenset({"preferred-election", "reassignment"})
+_KILLS_IN_TURN = "aftermath"
 _KEEPER = frozenset({"keeper", "keeper-links"})
 _RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 _TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
@@ -59,6 +60,8 @@ def harm_of(fault: Disturbance) -> str:
         return ""
     if fault.kind in _CUTS:
         return "leader-cut-off"
+    if fault.family == _KILLS_IN_TURN:
+        return "leader-killed"  # As a whole it is told to restart its targets in turn.
     return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
 
 

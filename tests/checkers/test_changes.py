@@ -104,6 +104,26 @@ def test_how_often_connections_of_clients_were_broken_is_told_by_the_heal(
         assert fault.strikes == told
 
 
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (
+            '{"place": ["log-0", 1], "roles": {"controller": true}, "links": [["n1", "n2"]]}',
+            (("log-0", 1), True, {"n1", "n2"}),
+        ),
+        ('{"place": null, "roles": {"controller": false}, "links": []}', (None, False, set())),
+        ('{"place": ["log-0"], "roles": [true], "links": [7, [3, "n2"]]}', (None, False, {"n2"})),
+        ('{"place": [1, "log-0"], "roles": {"controller": 1}, "links": 7}', (None, False, set())),
+        ("not JSON", (None, False, set())),
+    ],
+)
+def test_what_a_fault_was_about_is_told_by_its_row(spec: str, told: object) -> None:
+    row: Row = {"fault_id": 1, "kind": "any", "targets": ["n1"], "requested_ns": 5,
+                "confirmed_ns": 6, "spec": spec}  # fmt: skip
+    (fault,) = disturbances(pa.Table.from_pylist([row], schema=TABLES["faults"]))
+    assert (fault.place, fault.controller, fault.ends) == told
+
+
 @pytest.mark.parametrize("damaged", ['["kill"]', '{"kill": 1}', "7", "null"])
 def test_a_row_whose_words_are_none_did_what_its_name_says(damaged: str) -> None:
     row: Row = {

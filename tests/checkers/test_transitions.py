@@ -54,6 +54,8 @@ MOVED = [written(1, 4, 10), written(2, 5, 20, 2, 3)]
         (fault("kill", "n1", 2, 12), "leader-killed"),  # It was just over.
         (fault("power-loss", "n1", 15, 30), "leader-killed"),
         (fault("stop", "n1", 15, 30), "leader-stopped"),
+        (fault("rolling-restart", "n1", 15, 30, family="rolling"), "leader-stopped"),
+        (fault("rolling-restart", "n1", 15, 30, family="aftermath"), "leader-killed"),
         (fault("pause", "n1", 15, 30), "leader-paused"),
         (fault("isolate", "n1", 15, 30, family="partition"), "leader-cut-off"),
         (fault("delay", "n1", 15, 30, family="network"), "leader-links-bad"),
