@@ -62,7 +62,7 @@ def hunt(
     into: Path | None,
     **options: str | tuple[str, ...] | None,
 ) -> int:
-    """Play random runs, back to back, where new behaviour was seen last.
+    """Random runs that look for what they have not seen.
 
     Ctrl-C starts no more runs, and waits for those under way; the same command goes on. A part is a
     night of a suite: STORE/.suites/NAME/NIGHT has its journal.jsonl, hunt.md, hunt.html, and
