@@ -10,6 +10,7 @@ from results.engine import template_engine
 from results.plots.growth import growth_plot
 from results.record.atomic import write_atomically
 from results.wording.inert import inert
+from results.wording.plural import many
 
 TABLE, PAGE = "hunt.md", "hunt.html"
 _SIGNS = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
@@ -89,6 +90,22 @@ class HuntStory:
     first: Sequence[tuple[str, float]]
     never: Sequence[str]
     values: Sequence[Value]
+
+    @property
+    def tone(self) -> str:
+        """How it is coloured: green only if most runs are valid, and none is invalid."""
+        if self.finds or self.outcomes.get("invalid"):
+            return "invalid"
+        valid, unknown = (self.outcomes.get(each, 0) for each in ("valid", "unknown"))
+        return "valid" if valid > unknown else "unknown"
+
+    @property
+    def headline(self) -> str:
+        """What came of it, in a sentence."""
+        if not any(self.outcomes.values()):
+            return "Nothing was played"
+        found = many(len(self.finds), "failure") if self.finds else "No failure"
+        return f"{found} in {self.hours:.1f} hours"
 
 
 def write_hunt(story: HuntStory, folder: Path) -> None:

@@ -127,6 +127,9 @@ class Conductor:
             self._judge.open()
             for item in self.state.having(Phase.PLAYED):
                 self._judge.judge(item.run_id)
+            for item in self.state.having(Phase.JUDGED):
+                if item.reached is None:  # It was killed in the middle of that line.
+                    self.write(*self.source.seen(item, self.state, self.store))
             self.write(*self.source.owed(self.state))
             while self._step():
                 pass
@@ -186,7 +189,8 @@ class Conductor:
             taken=taken,
             more=self._has_more,
         )
-        if turn is None and self._has_more:
+        waits = any(not each.repeated for each in self.state.having(Phase.WAITING))
+        if turn is None and self._has_more and not waits:
             return self._draw()
         if turn is not None:
             self._start(turn)

@@ -118,7 +118,7 @@ def hunted_plan(suite: Suite, system: str) -> Plan:
     values = joined(
         suite.plan,
         suite.hosts.get(hosts.partition(":")[0], {}),
-        {"system": system, "hosts": hosts},
+        {"system": system, "hosts": hosts, "swarm": False},
     )
     try:
         plan = completed_plan(values, {"seed": 0}, broker={}, client={})

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from harness.suites.conductor import Conductor
@@ -269,7 +270,7 @@ def _source(
 ) -> Source:
     if suite.hunt is None:
         return Entries({each.name: each for each in entries}, suite.repeat, store)
-    return Hunter(suite, families_of(suite), before)
+    return Hunter(suite, partial(families_of, suite), before)
 
 
 def _cut_short(state: NightState, store: Path) -> list[CutShort]:

@@ -11,6 +11,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from results.record.plan import ALL, NEMESIS_KINDS, PlanError
+from results.record.plan_parts import CLIENT_KINDS, FORMS
 from workloads.registry import WORKLOADS
 
 NONE = "none"
@@ -131,6 +132,11 @@ class Hunt(Table):
     main: float | None = Field(default=None, gt=0)
     """Of main phases without repeats, in seconds; written as `4h`. None: the budget decides."""
 
+    until_failure: bool = False
+    """Whether it ends with the first failure."""
+    seed: int | None = Field(default=None, ge=0)
+    """What all is drawn from; None: from the part's id, so that each part draws otherwise."""
+
     @field_validator("main", mode="before")
     @classmethod
     def _seconds(cls, value: object) -> object:
@@ -142,6 +148,13 @@ class Hunt(Table):
         if unknown := sorted({*families} - {*NEMESIS_KINDS, ALL}):
             raise ValueError(f"there is no family {unknown[0]!r} of faults")
         return families
+
+    @field_validator("clients")
+    @classmethod
+    def _kinds_of_clients(cls, clients: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [each for each in clients if not re.match(CLIENT_KINDS, each)]:
+            raise ValueError(f"{unknown[0]!r}: {FORMS['client_kind']}")
+        return clients
 
     @field_validator("workloads")
     @classmethod

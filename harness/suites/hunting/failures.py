@@ -1,19 +1,23 @@
 """The failures of a hunt: how often each recurs, and whether the control system has it, too.
 
-Two runs failed alike if they are of one system and broke the same promises, whatever faults they
+Two runs failed alike if they are of one system and broke a promise in common, whatever faults they
 had: a hunt draws other faults for each run. The first run of a failure is repeated, with its own
 seed and with new ones. The same plans are played on the control system. What a repeat finds is
 counted, and not repeated in its turn.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
+from harness.another_system import moved
 from harness.suites.expansion import drawn
+from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.journal import Planned
-from harness.suites.night import Item, NightState
+from harness.suites.night import OVER, Item, NightState, Phase
 from results.record.night import Why
+from results.record.plan import PlanError
 from results.record.terms import Validity
 from results.repeats import Rate
 
@@ -57,7 +61,8 @@ class Failure:
         return self._rate(self.controls)
 
     def _rate(self, items: Iterable[Item]) -> Rate:
-        judged = [each for each in items if each.outcome in {Validity.VALID, Validity.INVALID}]
+        verdicts = {Validity.VALID, Validity.INVALID}
+        judged = [each for each in items if each.reached and each.outcome in verdicts]
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
@@ -69,12 +74,18 @@ class Failure:
 def failures(states: Sequence[NightState]) -> list[Failure]:
     """Return the failures of a hunt's parts, the first one first."""
     items = [item for state in states for item in state.items.values()]
-    alike: dict[tuple[str, tuple[str, ...]], list[Item]] = {}
+    alike: list[tuple[str, set[str], list[Item]]] = []
     for item in sorted(items, key=lambda each: (each.judged_at, each.number)):
-        if _fails(item):
-            assert item.reached is not None
-            key = (str(item.planned.plan.get("system", "")), item.reached.broken)
-            alike.setdefault(key, []).append(item)
+        if not _fails(item):
+            continue
+        assert item.reached is not None
+        system, broken = str(item.planned.plan.get("system", "")), {*item.reached.broken}
+        for known, promises, runs in alike:
+            if known == system and promises & broken:
+                runs.append(item)
+                break
+        else:
+            alike.append((system, broken, [item]))
     repeated: dict[str, list[Item]] = {}
     for item in items:
         repeated.setdefault(item.planned.repeats, []).append(item)
@@ -111,7 +122,8 @@ def owed(
 ) -> list[Planned]:
     """Return the runs that failures are owed and that are not planned yet.
 
-    A failure of an earlier part that was repeated there is owed nothing.
+    A run that came to no verdict does not count, so another one with a new seed is owed. After
+    twice as many as asked for, a failure is owed no more.
 
     Args:
         states: The hunt's parts; the last is the one that goes on.
@@ -120,26 +132,51 @@ def owed(
     """
     number, lines = max(states[-1].items, default=0), list[Planned]()
     for failure in failures(states):
-        first = failure.runs[0]
-        wanted = list(_wanted(first, repeats, controls.get(failure.system)))
-        for planned in wanted[len(failure.repeats) + len(failure.controls) :]:
-            lines.append(planned.model_copy(update={"item": number + len(lines) + 1}))
+        again = _left(failure, failure.repeats, repeats)
+        control = controls.get(failure.system)
+        beside = _left(failure, failure.controls, repeats) if control is not None else ()
+        moved = (_on_control(each, control) for each in beside if control is not None)
+        for planned in chain.from_iterable(zip_longest(again, moved)):
+            if planned is not None:
+                lines.append(planned.model_copy(update={"item": number + len(lines) + 1}))
     return lines
 
 
-def _wanted(first: Item, repeats: int, control: str | None) -> Iterable[Planned]:
-    """Yield a failure's repeats in their order, each with its control."""
-    for copy in range(repeats):
+def _left(failure: Failure, played: Sequence[Item], repeats: int) -> Iterator[Planned]:
+    """Yield the repeats that are left to be played."""
+    first, counted = failure.runs[0], 0
+    for copy in range(2 * repeats):
+        if counted == repeats:
+            return
         seed = first.planned.seed if copy == 0 else drawn(first.run_id, copy)
-        again = first.planned.model_copy(
-            update={
-                "seed": seed,
-                "why": Why.SAME_SEED if copy == 0 else Why.FRESH_SEED,
-                "repeats": first.run_id,
-                "parent": "",
-            }
-        )
-        yield again
-        if control is not None:
-            plan = {**again.plan, "system": control}
-            yield again.model_copy(update={"why": Why.CONTROL, "plan": plan})
+        mine = [each for each in played if each.planned.seed == seed]
+        if any(_counts(each) for each in mine):
+            counted += 1
+        elif all(each.phase is Phase.LEFT_OUT for each in mine):  # None, or the time was over.
+            counted += 1
+            yield first.planned.model_copy(
+                update={
+                    "seed": seed,
+                    "why": Why.SAME_SEED if copy == 0 else Why.FRESH_SEED,
+                    "repeats": first.run_id,
+                    "parent": "",
+                }
+            )
+
+
+def _counts(item: Item) -> bool:
+    """Tell whether a repeat has a verdict that counts, or may come to one."""
+    if item.phase in OVER:
+        return item.outcome in {Validity.VALID, Validity.INVALID}
+    return True
+
+
+def _on_control(planned: Planned, system: str) -> Planned:
+    """Return a repeat on the control system, with what of its settings that system takes."""
+    try:
+        plan = moved(plan_of(planned), system, run_id=planned.repeats).plan
+    except PlanError:  # Whoever plays it says why not.
+        values = {**planned.plan, "system": system}
+    else:
+        values = values_of(plan)
+    return planned.model_copy(update={"why": Why.CONTROL, "plan": values})

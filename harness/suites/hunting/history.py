@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.suites.hunting.arms import Pull, gains
+from harness.suites.hunting.plans import plan_of
 from harness.suites.night import Item, NightState
 from nemesis.registry import KINDS
-from results.record.plan import Plan, plan_from
+from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
 
 PLAIN_CLIENT = "librdkafka"
@@ -31,8 +32,12 @@ class Drawn:
 
     @cached_property
     def plan(self) -> Plan:
-        """Its plan."""
-        return plan_of(self.item)
+        """Its plan.
+
+        Raises:
+            PlanError: Another version of Logquake drew it.
+        """
+        return plan_of(self.item.planned)
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:
@@ -49,15 +54,6 @@ class Drawn:
     def choices(self) -> Mapping[str, tuple[str, ...]]:
         """Its values by choice."""
         return choices_of(self.plan)
-
-
-def plan_of(item: Item) -> Plan:
-    """Return the plan of a drawn run.
-
-    Raises:
-        PlanError: Another version of Logquake drew it, and this one knows no such plan.
-    """
-    return plan_from({**item.planned.plan, "seed": item.planned.seed})
 
 
 def choices_of(plan: Plan) -> Mapping[str, tuple[str, ...]]:
@@ -80,6 +76,8 @@ def _families(kinds: Iterable[str], hosts: str) -> tuple[str, ...]:
 def history(states: Sequence[NightState]) -> list[Drawn]:
     """Return the drawn runs of a hunt that were judged, in the order of their verdicts.
 
+    Runs of a plan that only another version of Logquake knows are left out.
+
     Args:
         states: Its parts, the oldest first.
     """
@@ -87,7 +85,7 @@ def history(states: Sequence[NightState]) -> list[Drawn]:
     successions: set[tuple[str, str]] = set()
     found = []
     for state in states:
-        drawn = [each for each in state.planned if each.planned.plan and each.reached]
+        drawn = [each for each in state.planned if each.reached and _is_known(each)]
         for item in sorted(drawn, key=lambda each: (each.judged_at, each.number)):
             assert item.reached is not None
             told = {*item.reached.transitions}, {*item.reached.successions}
@@ -100,6 +98,13 @@ def history(states: Sequence[NightState]) -> list[Drawn]:
             transitions |= told[0]
             successions |= told[1]
     return found
+
+
+def _is_known(item: Item) -> bool:
+    try:
+        return bool(item.planned.plan) and plan_of(item.planned) is not None
+    except PlanError:
+        return False
 
 
 def pulls_of(runs: Sequence[Drawn]) -> list[Pull]:

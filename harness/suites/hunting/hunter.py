@@ -7,30 +7,34 @@ faults are dealt anew. The settings come from the swarm in both. The level of th
 each run of a system and a workload that holds (`nemesis/levels.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
 from harness.plans import completed_plan
 from harness.suites.expansion import SEEDS, joined
 from harness.suites.hunting.arms import Pull, best
-from harness.suites.hunting.failures import owed
+from harness.suites.hunting.failures import failures, owed
 from harness.suites.hunting.families import Families
 from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, pulls_of
 from harness.suites.hunting.mutation import Mutation
+from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.hunting.seen import reached_by
 from harness.suites.journal import Line, Planned
-from harness.suites.night import Item, NightState
+from harness.suites.night import Item, NightState, Phase
 from harness.suites.suite import Suite, SuiteError
-from nemesis.levels import Climbed, next_level
 from results.index.reading import lasts_s
 from results.record.paths import RunPaths
-from results.record.plan import Plan, PlanError, plan_from
+from results.record.level import TOP_LEVEL
+from results.record.plan import Plan, PlanError
 from results.record.terms import Validity
 
 MUTATES = 0.5
 PARENTS = 10
 """So many of the last runs that reached something new may be changed."""
+MOST_REFUSED = 20
+"""After so many runs that could not be played a hunt draws no more."""
 TRIES = 100
 """Not each workload suits each system and client."""
 
@@ -40,15 +44,22 @@ class Hunter:
 
     Args:
         suite: With `[hunt]`.
-        families: By system: the families of faults that can be played, with their kinds.
+        families: Gives by system the families of faults that can be played, with their kinds; is
+            asked once something is drawn.
         before: The hunt's earlier parts, the oldest first.
     """
 
-    def __init__(self, suite: Suite, families: Families, before: Sequence[NightState]) -> None:
+    def __init__(
+        self, suite: Suite, families: Callable[[], Families], before: Sequence[NightState]
+    ) -> None:
         assert suite.hunt is not None
         self._suite, self._hunt = suite, suite.hunt
-        self._families = families
+        self._find_families = families
         self._before = list(before)
+
+    @cached_property
+    def _families(self) -> Families:
+        return self._find_families()
 
     def plan(self, planned: Planned) -> Plan:
         """Return the plan of a run.
@@ -56,18 +67,19 @@ class Hunter:
         Raises:
             PlanError: There can be no such run: the control system cannot do what it asks for.
         """
-        return plan_from({**planned.plan, "seed": planned.seed})
+        return plan_of(planned)
 
     def draw(self, state: NightState) -> Planned | None:
-        """Return another run; None: the main phases that were asked for are all drawn.
+        """Return another run; None: the hunt has all the runs that it asked for.
 
         Raises:
             SuiteError: No values of the hunt suit each other.
         """
-        if self._hunt.main is not None and self._drawn_s(state) >= self._hunt.main:
+        if self._is_over(state):
             return None
         number = max(state.items, default=0) + 1
-        rng = Random(f"{state.suite}/{state.night}/{number}")
+        begun = state.night if self._hunt.seed is None else self._hunt.seed
+        rng = Random(f"{begun}/{number}")
         runs = history([*self._before, state])
         pulls = pulls_of(runs) if self._hunt.guided else []
         refused: PlanError | None = None
@@ -82,7 +94,7 @@ class Hunter:
                 entry=f"{_name(plan)}#{number}",
                 seed=plan.seed,
                 lasts_s=lasts_s(plan),
-                plan=_values(plan, but={"seed"}),
+                plan=values_of(plan),
                 parent=parent,
             )
         raise SuiteError(f"the hunt {self._suite.name} can draw no run: {refused}") from refused
@@ -100,19 +112,35 @@ class Hunter:
         none: dict[str, object] = {"transitions": (), "successions": ()} if item.repeated else {}
         return [line.model_copy(update=none)]
 
-    def _drawn_s(self, state: NightState) -> float:
-        drawn = [each for each in state.planned if each.planned.plan]
-        return sum(self.plan(each.planned).time_limit_s for each in drawn)
+    def _is_over(self, state: NightState) -> bool:
+        """Tell whether no run is to be drawn any more."""
+        hunt, drawn = self._hunt, [each for each in state.planned if each.planned.plan]
+        refused = [each.phase is Phase.UNPLAYED for each in drawn[-MOST_REFUSED:]]
+        if len(refused) == MOST_REFUSED and all(refused):
+            return True  # None of them can be played.
+        if hunt.until_failure and failures([state]):
+            return True
+        played = [each for each in drawn if each.phase not in {Phase.UNPLAYED, Phase.LEFT_OUT}]
+        took_s = sum(self.plan(each.planned).time_limit_s for each in played)
+        return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
         """Return a plan, and the run whose faults it changes; empty: they are dealt."""
-        parents = [
-            run for run in runs if run.score and run.item.reached and run.item.reached.faults
-        ]
+        parents = [run for run in runs if self._is_parent(run)][-PARENTS:]
         if self._hunt.guided and parents and rng.random() < MUTATES:
-            parent = rng.choice(parents[-PARENTS:])
+            (parent,) = rng.choices(parents, weights=[run.score for run in parents])
             return self._changed(parent, rng), parent.item.run_id
         return self._dealt(runs, pulls, rng), ""
+
+    def _is_parent(self, run: Drawn) -> bool:
+        """Tell whether a run reached something new by faults that this hunt may play."""
+        hunt, plan = self._hunt, run.plan
+        client = plan.client_kind or PLAIN_CLIENT
+        if plan.system not in hunt.systems or plan.workload not in hunt.workloads:
+            return False
+        kinds = {kind for each in self._families[plan.system].values() for kind in each}
+        known = {each.kind for each in run.faults} <= kinds
+        return bool(run.score and run.faults) and known and client in hunt.clients
 
     def _dealt(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> Plan:
         hunt = self._hunt
@@ -133,7 +161,7 @@ class Hunter:
         plan = parent.plan
         kinds = [kind for each in self._families[plan.system].values() for kind in each]
         faults = Mutation(plan, kinds, rng).of(parent.faults)
-        values = _values(plan, but={"seed", "nemesis", "level", "drawn"})
+        values = values_of(plan, but={"nemesis", "level", "drawn"})
         written = [fault.model_dump(exclude_none=True) for fault in faults]
         return completed_plan(
             {**values, "faults": written}, {"seed": rng.randrange(SEEDS)}, broker={}, client={}
@@ -145,34 +173,29 @@ class Hunter:
         return completed_plan(whole, {"seed": rng.randrange(SEEDS)}, broker={}, client={})
 
 
-def _values(plan: Plan, *, but: set[str]) -> dict[str, object]:
-    """Return a plan's values, of which nothing is drawn again."""
-    values = plan.model_dump(mode="json", exclude_unset=True, exclude=but)
-    return {"schema_version": plan.schema_version, **values}
+def level_of(runs: Iterable[tuple[int, Validity]]) -> int:
+    """Return the level of the next run of a system and a workload.
+
+    A valid run of the level, or of one above, leads one level up. Any other leads below its own
+    level. Verdicts may be late: a valid run of a lower level changes nothing.
+
+    Args:
+        runs: Level and verdict, in the order of verdicts.
+    """
+    level = 0
+    for played, valid in runs:
+        if valid is not Validity.VALID:
+            level = min(level, max(played - 1, 0))
+        elif played >= level:
+            level = min(played + 1, TOP_LEVEL)
+    return level
 
 
-def _alike(runs: Sequence[Drawn], system: str, workload: str) -> Iterator[Climbed]:
+def _alike(runs: Sequence[Drawn], system: str, workload: str) -> Iterator[tuple[int, Validity]]:
     for run in runs:
         dealt = run.plan.faults is None
         if dealt and (run.plan.system, run.plan.workload) == (system, workload):
-            yield Climbed(level=run.plan.level, valid=run.item.outcome or Validity.UNKNOWN)
-
-
-def level_of(runs: Iterable[Climbed]) -> int:
-    """Return the level of the next run: it climbs, falls back, and climbs anew from there.
-
-    Args:
-        runs: Of one system and one workload, in order.
-    """
-    first, way = 0, list[Climbed]()
-    for run in runs:
-        way.append(run)
-        if next_level(way, first=first) is None:
-            held = [each.level for each in way if each.valid is Validity.VALID]
-            first, way = held[-1] if held else max(first - 1, 0), []
-    level = next_level(way, first=first)
-    assert level is not None
-    return level
+            yield run.plan.level, run.item.outcome or Validity.UNKNOWN
 
 
 def _name(plan: Plan) -> str:

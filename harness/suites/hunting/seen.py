@@ -13,9 +13,11 @@ from results.record.plan import PlanError, load_plan, plan_from
 from results.record.plan_parts import PlannedFault
 from results.record.terms import Validity
 from results.signature import signature_of
-from results.tables import RunTables
+from results.tables import DAMAGES, RunTables
 from results.verdict_json import read_verdict
 
+UNNAMED = "unnamed"
+"""What broke in a run whose verdict names nothing, or cannot be read."""
 _SHORTEST_S = 0.1
 
 
@@ -35,7 +37,7 @@ def reached_by(paths: RunPaths, item: int, *, before: Iterable[Reached]) -> Reac
         transitions=tuple(sorted(transitions)),
         successions=tuple(sorted(successions)),
         broken=_broken(paths),
-        faults=_faults(tables),
+        faults=_read_faults(tables),
     )
 
 
@@ -43,11 +45,18 @@ def _broken(paths: RunPaths) -> tuple[str, ...]:
     try:
         verdict, plan = read_verdict(paths.verdict), plan_from(load_plan(paths.plan))
     except (StoreError, PlanError):
-        return ()
+        return (UNNAMED,)
     if verdict is None or verdict.valid is not Validity.INVALID:
         return ()
     signature = signature_of(verdict, plan, ())
-    return signature.anomalies if signature else ()
+    return (signature.anomalies if signature else ()) or (UNNAMED,)
+
+
+def _read_faults(tables: RunTables) -> tuple[PlannedFault, ...]:
+    try:
+        return _faults(tables)
+    except DAMAGES:
+        return ()
 
 
 def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
