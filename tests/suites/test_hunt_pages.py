@@ -11,7 +11,7 @@ from harness.cli.hunting import changed
 from harness.exit_codes import BAD_ARGUMENTS
 from harness.suites.expansion import suite_named
 from harness.suites.hunting.keeping import write_results_of_hunt
-from harness.suites.hunting.seen import reached_by
+from harness.suites.hunting.seen import UNNAMED, reached_by
 from harness.suites.hunting.telling import hunt_story
 from harness.suites.journal import Journal, Reached
 from harness.suites.suite import SuiteError, dump_suite, parse_suite
@@ -105,7 +105,7 @@ def test_a_run_tells_what_it_broke_and_which_faults_took_effect(tmp_path: Path) 
 
 def test_of_a_run_that_is_gone_nothing_is_told(tmp_path: Path) -> None:
     line = reached_by(RunPaths(tmp_path / "log" / "20261128T010000Z-1"), 1, before=[])
-    assert line.model_copy(update={"at": 0}) == Reached(item=1, at=0)
+    assert line.model_copy(update={"at": 0}) == Reached(item=1, at=0, broken=(UNNAMED,))
 
 
 def journal(folder: Path, night: str, runs: list[Run]) -> Path:

@@ -15,9 +15,10 @@ from harness.suites.hunting.failures import failures, owed
 from harness.suites.hunting.history import history
 from harness.suites.hunting.hunter import Hunter, level_of
 from harness.suites.hunting.mutation import MOST_FAULTS, Mutation
+from harness.suites.hunting.plans import plan_of
 from harness.suites.night import NightState, Phase, folded
 from harness.suites.suite import SuiteError, parse_suite
-from nemesis.levels import LEVELS, Climbed
+from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
 from results.record.night import Why
 from results.record.plan import Plan, plan_from
@@ -107,15 +108,20 @@ def test_changes_are_small_and_of_all_sorts() -> None:
 
 
 def climbed(*runs: tuple[int, Validity]) -> int:
-    return level_of(Climbed(level=level, valid=valid) for level, valid in runs)
+    return level_of(runs)
 
 
 def test_levels_climb_fall_back_and_climb_anew() -> None:
     assert climbed() == 0
     assert climbed((0, VALID), (1, VALID)) == 2
     assert climbed((0, VALID), (1, VALID), (2, INVALID)) == 1
-    assert climbed((0, VALID), (1, VALID), (2, INVALID), (1, VALID)) == 1
+    assert climbed((0, VALID), (1, VALID), (2, INVALID), (1, VALID)) == 2
     assert climbed((0, INVALID)) == 0
+
+
+def test_a_verdict_that_comes_late_leads_nowhere() -> None:
+    assert climbed((0, VALID), (1, VALID), (2, VALID), (0, VALID), (1, VALID)) == 3
+    assert climbed((4, INVALID), (2, VALID)) == 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([VALID, INVALID, UNKNOWN]))))
@@ -143,7 +149,7 @@ def test_what_an_earlier_part_reached_is_not_new() -> None:
 
 
 def hunter(**settings: object) -> Hunter:
-    return Hunter(hunted(**settings), FAMILIES, [])
+    return Hunter(hunted(**settings), lambda: FAMILIES, [])
 
 
 def plan_drawn(state: NightState, **settings: object) -> Plan:
@@ -225,8 +231,8 @@ def test_the_first_run_of_a_failure_is_owed_repeats_and_controls() -> None:
     assert [line.seed for line in lines[:2]] == [7, 7]
     assert lines[2].seed == lines[3].seed not in {7, lines[4].seed}
     assert [line.plan["system"] for line in lines[:2]] == ["kafka:3.6.1", "kafka:3.7.1"]
-    changed = {**lines[1].plan, "system": "kafka:3.6.1"}
-    assert changed == lines[0].plan
+    first, control = (plan_of(line) for line in lines[:2])
+    assert control.model_copy(update={"system": first.system}) == first
 
 
 @pytest.mark.parametrize("written", range(7))
@@ -235,9 +241,31 @@ def test_what_a_crash_kept_from_the_journal_is_owed_still(written: int) -> None:
     lines = owed([state], repeats=3, controls=CONTROLS)
     state = folded(lines[:written], state)
     rest = owed([state], repeats=3, controls=CONTROLS)
-    assert [(line.why, line.seed) for line in [*lines[:written], *rest]] == [
-        (line.why, line.seed) for line in lines
-    ]
+    both = Counter((line.why, line.seed) for line in [*lines[:written], *rest])
+    assert both == Counter((line.why, line.seed) for line in lines)
+
+
+def test_a_repeat_without_a_verdict_is_owed_anew_and_not_for_ever() -> None:
+    runs = [broken()]
+    for _ in range(20):
+        lines = owed([part(runs)], repeats=2, controls={})
+        if not lines:
+            break
+        runs += [
+            Run(valid=UNKNOWN, why=line.why, repeats=line.repeats, seed=line.seed) for line in lines
+        ]
+    assert len(runs) == 1 + 4, "twice as many as asked for"
+    assert len({run.seed for run in runs[1:]}) == 4
+
+
+def test_a_control_that_comes_later_is_owed_all_its_runs() -> None:
+    state = part([broken()])
+    state = folded(owed([state], repeats=3, controls={}), state)
+    lines = owed([state], repeats=3, controls=CONTROLS)
+    assert [line.why for line in lines] == [Why.CONTROL] * 3
+    assert {line.seed for line in lines} == {
+        each.planned.seed for each in state.items.values() if each.repeated
+    }
 
 
 def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:

@@ -89,7 +89,9 @@ def failures(states: Sequence[NightState]) -> list[Failure]:
     repeated: dict[str, list[Item]] = {}
     for item in items:
         repeated.setdefault(item.planned.repeats, []).append(item)
-    return [_failure(system, broken, runs, repeated) for (system, broken), runs in alike.items()]
+    return [
+        _failure(system, tuple(sorted(broken)), runs, repeated) for system, broken, runs in alike
+    ]
 
 
 def _failure(

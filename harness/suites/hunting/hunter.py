@@ -25,8 +25,8 @@ from harness.suites.journal import Line, Planned
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.suite import Suite, SuiteError
 from results.index.reading import lasts_s
-from results.record.paths import RunPaths
 from results.record.level import TOP_LEVEL
+from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError
 from results.record.terms import Validity
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.suites.hunting.failures import FAILURES, Failure, failures
-from harness.suites.hunting.history import plan_of
+from harness.suites.hunting.plans import plan_of
 from harness.suites.hunting.telling import hunt_story
 from harness.suites.night import NightState
 from harness.suites.suite import Suite
@@ -44,7 +44,7 @@ def write_results_of_hunt(
 
 def _write_plan(failure: Failure, path: Path) -> None:
     try:
-        plan = plan_of(failure.runs[0])
+        plan = plan_of(failure.runs[0].planned)
     except PlanError:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

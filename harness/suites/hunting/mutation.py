@@ -3,9 +3,9 @@
 The changes are those that a person would try: a fault earlier or later, longer or shorter, on
 another target, of another kind; one more, one less; the same one again, just after its heal.
 
-Faults that take records are left out. Dealt, they wait until all else is whole (`nemesis/turns.py`);
-faults by hand come at their times. Beside another fault, they could cost acknowledged records that
-no broker is to blame for.
+Faults that take records are left out. Dealt, they wait until all else is whole
+(`nemesis/turns.py`). Faults by hand come at their times, and beside another fault they could cost
+acknowledged records that no broker is to blame for.
 """
 
 import math

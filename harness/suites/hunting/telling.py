@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from harness.suites.hunting.failures import FAILURES, Failure, failures
-from harness.suites.hunting.history import Drawn, choices_of, history, plan_of, pulls_of
+from harness.suites.hunting.history import Drawn, choices_of, history, pulls_of
+from harness.suites.hunting.plans import plan_of
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite
 from results.hunt_page import Find, HuntStory, Value
@@ -59,7 +60,7 @@ def _find(
     failure: Failure, controls: Mapping[str, str], minutes: Mapping[str, float], bundle: str
 ) -> Find:
     first = failure.runs[0]
-    plan = plan_of(first)
+    plan = plan_of(first.planned)
     choices = choices_of(plan)
     return Find(
         system=failure.system,
