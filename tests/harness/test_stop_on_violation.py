@@ -57,8 +57,9 @@ confirmed_faults = 0
 at_s = 1
 kind = "isolate"
 target = "leader(log-0,0)"
-hold_s = 6
+hold_s = 20
 """
+"""The one that is cut off may lead the controllers, too: the others then elect twice."""
 
 
 def played(tmp_path: Path, plan: str) -> tuple[subprocess.CompletedProcess[str], RunPaths]:
