@@ -31,6 +31,7 @@ class Run:
     seed: int = 1
     why: Why = Why.PLANNED
     repeats: str = ""
+    parent: str = ""
 
 
 def hunted(**settings: object) -> Suite:
@@ -50,7 +51,7 @@ def lines(runs: Sequence[Run], night: str = NIGHT) -> Iterator[Line]:
     for item, run in enumerate(runs, 1):
         yield Planned(
             item=item, entry=f"drawn#{item}", seed=run.seed, why=run.why, repeats=run.repeats,
-            lasts_s=65, plan={**PLAN, **(run.plan or {})}, at=1_000 + item,
+            parent=run.parent, lasts_s=65, plan={**PLAN, **(run.plan or {})}, at=1_000 + item,
         )  # fmt: skip
         if run.valid is not None:
             yield from judged(item, run, run_of(item, night))

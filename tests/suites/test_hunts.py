@@ -194,12 +194,30 @@ def test_guided_changes_schedules_that_reached_something_and_blind_none() -> Non
     assert {*blind} == {""}
 
 
-def test_a_changed_plan_keeps_all_but_faults_and_seed() -> None:
+def test_half_of_changed_plans_keep_all_but_faults_and_seed() -> None:
     parent = Run(transitions=("a",), plan={"rate": 321, "swarmed": ["rate"], "swarm": True})
-    plans = [plan_drawn(part([parent] + [Run()] * count)) for count in range(30)]
+    plans = [plan_drawn(part([parent] + [Run()] * count)) for count in range(60)]
     changed = [plan for plan in plans if plan.faults is not None]
-    assert changed
-    assert all((plan.rate, plan.swarmed) == (321, ("rate",)) for plan in changed)
+    kept = [plan for plan in changed if (plan.rate, plan.swarmed) == (321, ("rate",))]
+    assert len(changed) / 4 < len(kept) < 3 * len(changed) / 4
+    others = [plan for plan in changed if plan not in kept]
+    assert {(plan.system, plan.workload) for plan in others} == {("kafka:3.6.1", "log")}
+    assert len({plan.swarmed for plan in others}) > 2
+
+
+def test_a_run_is_changed_less_often_the_more_it_was_changed_before() -> None:
+    first, second = Run(transitions=("a",)), Run(transitions=("b",))
+    runs = [first, second] + [Run(parent=run_of(1))] * 9
+    states = [part([*runs, *[Run()] * count]) for count in range(60)]
+    parents = [planned.parent for state in states if (planned := hunter().draw(state))]
+    assert 0 < parents.count(run_of(1)) < parents.count(run_of(2))
+
+
+def test_the_level_rises_with_each_run_of_the_system_whatever_the_workload() -> None:
+    runs = [Run(plan={"level": 0}), Run(plan={"level": 1, "workload": "txn"})]
+    states = [part(runs + [Run(plan={"faults": []})] * count) for count in range(20)]
+    plans = [plan_drawn(state, escalate=True) for state in states]
+    assert {plan.level for plan in plans if plan.faults is None} == {2}
 
 
 def test_main_phases_bound_a_hunt() -> None:

@@ -4,9 +4,10 @@ Each run draws a system, a workload, a client and some families of faults. Guide
 what reached new behaviour of late (`arms.py`), and every second run takes the faults of a run that
 reached something new, and changes them (`mutation.py`). Blind, each value is as likely, and all
 faults are dealt anew. The settings come from the swarm in both. The level of the faults rises with
-each run of a system and a workload that holds (`nemesis/levels.py`).
+each run of a system that holds (`nemesis/levels.py`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError
 from results.record.terms import Validity
 
-MUTATES = 0.5
+MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
 """So many of the last runs that reached something new may be changed."""
 MOST_REFUSED = 20
@@ -126,11 +127,24 @@ class Hunter:
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
         """Return a plan, and the run whose faults it changes; empty: they are dealt."""
-        parents = [run for run in runs if self._is_parent(run)][-PARENTS:]
-        if self._hunt.guided and parents and rng.random() < MUTATES:
-            (parent,) = rng.choices(parents, weights=[run.score for run in parents])
+        parents = self._parents(runs)[-PARENTS:] if self._hunt.guided else []
+        if parents and rng.random() < MUTATES:
+            ((parent, _),) = rng.choices(parents, weights=[likely for _, likely in parents])
             return self._changed(parent, rng), parent.item.run_id
         return self._dealt(runs, pulls, rng), ""
+
+    def _parents(self, runs: Sequence[Drawn]) -> list[tuple[Drawn, float]]:
+        """Return the runs that may be changed, and how likely each is.
+
+        What a run gained counts less with each change of it: all runs have much that is new where
+        little was reached before, and the first run would stay the parent of most others.
+        """
+        children = Counter(run.item.planned.parent for run in runs)
+        return [
+            (run, pull.gain / (1 + children[run.item.run_id]))
+            for run, pull in zip(runs, pulls_of(runs), strict=True)
+            if pull.gain and self._is_parent(run)
+        ]
 
     def _is_parent(self, run: Drawn) -> bool:
         """Tell whether a run reached something new by faults that this hunt may play."""
@@ -152,19 +166,26 @@ class Hunter:
         values = {
             "system": system, "workload": workload, "hosts": hunt.hosts, "nemesis": families,
             **({} if client == PLAIN_CLIENT else {"client_kind": client}),
-            **({"level": level_of(_alike(runs, system, workload))} if hunt.escalate else {}),
+            **({"level": level_of(_dealt_on(runs, system))} if hunt.escalate else {}),
         }  # fmt: skip
         return self._whole(values, rng)
 
     def _changed(self, parent: Drawn, rng: Random) -> Plan:
-        """Return the plan of a run with its faults changed a little, and another seed."""
+        """Return the plan of a run with its faults changed a little, and another seed.
+
+        Half of them have settings of their own, too.
+        """
         plan = parent.plan
         kinds = [kind for each in self._families[plan.system].values() for kind in each]
         faults = Mutation(plan, kinds, rng).of(parent.faults)
+        written = {"faults": [fault.model_dump(exclude_none=True) for fault in faults]}
+        if rng.random() < REDRAWS:
+            chosen = {key: getattr(plan, key) for key in ("system", "workload", "hosts")}
+            client = {"client_kind": plan.client_kind} if plan.client_kind else {}
+            return self._whole({**chosen, **client, **written}, rng)
         values = values_of(plan, but={"nemesis", "level", "drawn"})
-        written = [fault.model_dump(exclude_none=True) for fault in faults]
         return completed_plan(
-            {**values, "faults": written}, {"seed": rng.randrange(SEEDS)}, broker={}, client={}
+            {**values, **written}, {"seed": rng.randrange(SEEDS)}, broker={}, client={}
         )
 
     def _whole(self, values: Mapping[str, object], rng: Random) -> Plan:
@@ -174,7 +195,7 @@ class Hunter:
 
 
 def level_of(runs: Iterable[tuple[int, Validity]]) -> int:
-    """Return the level of the next run of a system and a workload.
+    """Return the level of the next run of a system.
 
     A valid run of the level, or of one above, leads one level up. Any other leads below its own
     level. Verdicts may be late: a valid run of a lower level changes nothing.
@@ -191,10 +212,9 @@ def level_of(runs: Iterable[tuple[int, Validity]]) -> int:
     return level
 
 
-def _alike(runs: Sequence[Drawn], system: str, workload: str) -> Iterator[tuple[int, Validity]]:
+def _dealt_on(runs: Sequence[Drawn], system: str) -> Iterator[tuple[int, Validity]]:
     for run in runs:
-        dealt = run.plan.faults is None
-        if dealt and (run.plan.system, run.plan.workload) == (system, workload):
+        if run.plan.faults is None and run.plan.system == system:
             yield run.plan.level, run.item.outcome or Validity.UNKNOWN
 
 
