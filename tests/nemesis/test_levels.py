@@ -276,6 +276,25 @@ def test_the_way_goes_up_until_something_breaks_and_then_back_once(
     assert next_level(history(*played)) == level
 
 
+@pytest.mark.parametrize(
+    ("played", "level"),
+    [
+        (((0, UNKNOWN),), 1),
+        (((0, VALID), (1, UNKNOWN)), 2),
+        (((0, VALID), (1, UNKNOWN), (2, UNKNOWN)), 3),
+        (((0, VALID), (1, UNKNOWN), (2, INVALID)), 0),
+        (((5, VALID), (6, UNKNOWN)), 5),
+        (((5, VALID), (6, UNKNOWN), (5, UNKNOWN)), None),
+        (((6, UNKNOWN),), None),
+    ],
+)
+def test_too_little_traffic_is_no_break_and_nothing_that_held(
+    played: tuple[tuple[int, Validity], ...], level: int | None
+) -> None:
+    way = [Climbed(level=each, valid=valid, quiet=valid is UNKNOWN) for each, valid in played]
+    assert next_level(way) == level
+
+
 def test_the_way_may_begin_higher() -> None:
     assert next_level([], first=3) == 3
 
