@@ -49,8 +49,8 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
-        says="aftermaths: the next fault strikes as soon as the last one is healed, every second"
-        " time those who have just come back or been elected",
+        says="aftermaths: the next fault begins at the planned heal of the last one at the"
+        " earliest, and strikes every second time those who have just come back or been elected",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,
