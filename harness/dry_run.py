@@ -41,7 +41,8 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
         tell(plan, console)
     console.print(f"hosts: {ready.choice.kind} ({ready.choice.why})", markup=False)
     table = Table(title=f"faults in the main phase, seed {plan.seed}", title_justify="left")
-    for column in ("at", "kind", "target", "held"):
+    due = "at the earliest" if schedule.is_supply else "at"
+    for column in (due, "kind", "target", "held"):
         table.add_column(column)
     for fault in schedule.faults:
         at = f"{fault.at_s:.1f} s" + (f", when {fault.when}" if fault.when else "")

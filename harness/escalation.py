@@ -10,6 +10,7 @@ from random import Random
 
 from rich.table import Table
 
+from checkers.traffic import NAME as TOO_LITTLE
 from cluster.protocol import UserError
 from harness.repro import was_interrupted
 from nemesis.levels import LEVELS, Climbed, next_level
@@ -33,13 +34,15 @@ class Step:
         seed: Of its plan.
         run_id: Its folder in the store.
         valid: Its verdict.
-        interrupted: Whether Ctrl-C ended it: it says nothing of its level.
+        quiet: Whether that is unknown for too little traffic alone: it says nothing of its level.
+        interrupted: Whether Ctrl-C ended it: neither does that.
     """
 
     level: int
     seed: int
     run_id: str
     valid: Validity
+    quiet: bool = False
     interrupted: bool = False
 
 
@@ -82,6 +85,7 @@ def escalate(
                 seed=seed,
                 run_id=verdict.run_id,
                 valid=verdict.valid,
+                quiet=_is_quiet(verdict),
                 interrupted=was_interrupted(paths),
             )
         )
@@ -91,7 +95,14 @@ def escalate(
 
 
 def _history(steps: Sequence[Step]) -> list[Climbed]:
-    return [Climbed(level=each.level, valid=each.valid) for each in steps]
+    return [Climbed(level=each.level, valid=each.valid, quiet=each.quiet) for each in steps]
+
+
+def _is_quiet(verdict: Verdict) -> bool:
+    """Tell whether a verdict is unknown for too little traffic, and for nothing else."""
+    reasons = verdict.unknown_because
+    unknown = verdict.valid is Validity.UNKNOWN and bool(reasons)
+    return unknown and all(each.startswith(f"{TOO_LITTLE}: ") for each in reasons)
 
 
 def worst_of(steps: Sequence[Step]) -> Validity:
@@ -106,7 +117,8 @@ def table_of(steps: Sequence[Step]) -> Table:
     for column in ("level", "verdict", "seed", "run"):
         table.add_column(column, overflow="fold")
     for each in steps:
-        told = f"{each.valid}, interrupted" if each.interrupted else each.valid.value
+        why = {"interrupted": each.interrupted, "too little traffic": each.quiet}
+        told = ", ".join([each.valid.value, *(word for word, holds in why.items() if holds)])
         style = "" if each.valid is Validity.VALID else "yellow"
         table.add_row(str(each.level), told, str(each.seed), each.run_id, style=style)
     return table
@@ -120,6 +132,7 @@ def as_json(steps: Sequence[Step]) -> Json:
             "valid": each.valid.value,
             "seed": each.seed,
             "run_id": each.run_id,
+            "too_little_traffic": each.quiet,
             "interrupted": each.interrupted,
         }
         for each in steps

@@ -92,6 +92,10 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
 def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
     """Return the settings of brokers that a swarm drew, and that have no place on another system.
 
+    A setting has one if any value of its row that was drawn there has. What a row or a value asks
+    of the workload may not hold any more in the stored plan, whose rest was drawn after it: that is
+    no reason to leave it out.
+
     Args:
         plan: As it was drawn, and stored.
         moved: The same on the other system.
@@ -99,16 +103,19 @@ def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
     stored = Said(values=plan.model_dump(mode="json"))
     found: dict[str, object] = {}
     for row in ROWS:
-        # What a row asks of the workload may not hold any more: the rest was drawn after it.
+        drawn = [each for each in row.values if each.fits(plan) and _is_drawn(each, plan, stored)]
         lost = row.fits(plan) and not row.fits(moved)
-        for value in row.values:
-            drawn = all(
-                key in plan.swarmed and stored.get(key) == setting
-                for key, setting in value.settings.items()
-            )
-            if drawn and (lost or not value.fits(moved)):
-                found |= {k: each for k, each in value.settings.items() if split(k)[0] == "broker"}
+        if lost or not any(value.fits(moved) for value in drawn):
+            settings = {key: each for value in drawn for key, each in value.settings.items()}
+            found |= {key: each for key, each in settings.items() if split(key)[0] == "broker"}
     return found
+
+
+def _is_drawn(value: Value, plan: Plan, stored: Said) -> bool:
+    return all(
+        key in plan.swarmed and stored.get(key) == setting
+        for key, setting in value.settings.items()
+    )
 
 
 def _refuse(plan: Plan) -> None:

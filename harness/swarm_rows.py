@@ -121,11 +121,6 @@ def small_segments(plan: Plan) -> bool:
     return not plan.is_kafka or plan.version_numbers < _LEAST_MEBIBYTE
 
 
-def large_segments(plan: Plan) -> bool:
-    """Tell whether it has to have 1 MiB."""
-    return not small_segments(plan)
-
-
 def simulated(plan: Plan) -> bool:
     """Tell whether the run takes place in virtual time."""
     return plan.is_simulated

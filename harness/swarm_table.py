@@ -9,6 +9,8 @@ promises less; retention, because a reader that goes on below the start of a log
 and most of a run would then read nothing; names of a broker that has started to know them later.
 """
 
+import math
+
 from harness.swarm_brokers import OF_BROKERS
 from harness.swarm_rows import (
     Row,
@@ -28,6 +30,8 @@ from results.record.plan import Plan
 from results.record.shares import has_shares
 
 _LONG_ENOUGH_S = 30
+_REQUEST_MS = 1000
+"""What clients are told to wait for an answer, where they are to be impatient."""
 
 
 def _for_long(plan: Plan) -> bool:
@@ -62,6 +66,17 @@ def _open(plan: Plan) -> bool:
 
 def _unshared(plan: Plan) -> bool:
     return not has_shares(plan)
+
+
+def _delivers_twice(plan: Plan) -> bool:
+    """Tell whether a delivery has room for a request, and for the linger or a second request.
+
+    Kafka's Java client refuses a request and a linger that are longer than a delivery, which may
+    not be longer than its transaction. The linger is drawn later, and is shorter than a request.
+    """
+    transaction_s = plan.transaction_timeout_s if plan.transactional else math.inf
+    delivery_ms = 1000 * min(plan.delivery_timeout_s, transaction_s)
+    return delivery_ms >= _REQUEST_MS + max(_REQUEST_MS, plan.linger_ms)
 
 
 _WORKLOAD = (
@@ -204,7 +219,8 @@ _CLIENTS = (
         fits=every(own_clients, _unshared),
         values=(
             Value(
-                settings={"client.socket.timeout.ms": "1000"},
+                # A second longer than it waits for a fetch, or librdkafka warns.
+                settings={"client.socket.timeout.ms": "1100"},
                 why="requests are sent again while the first ones are still under way",
                 fits=_discards,
             ),
@@ -212,11 +228,11 @@ _CLIENTS = (
     ),
     Row(
         name="request.timeout.ms",
-        where="Kafka's Java client, not shares",
-        fits=every(javas, _unshared, _discards),
+        where="Kafka's Java client, not shares, transactions of 2 s or more",
+        fits=every(javas, _unshared, _discards, _delivers_twice),
         values=(
             Value(
-                settings={"client.request.timeout.ms": "1000"},
+                settings={"client.request.timeout.ms": str(_REQUEST_MS)},
                 why="requests are sent again while the first ones are still under way",
             ),
         ),

@@ -13,7 +13,7 @@ from cluster.protocol import ClusterView
 from nemesis.targets import TopicPartition
 
 AFTERMATH_S = 10.0
-"""So much longer than the last one a fault may be over, and still have an aftermath."""
+"""So long a fault may be over, and still have an aftermath."""
 
 
 class Strikes(StrEnum):
@@ -35,12 +35,16 @@ class Past(Protocol):
         """Whether its nodes cannot be counted upon as long as it is in force."""
 
     @property
+    def confirmed(self) -> bool:
+        """Whether an effect was measured."""
+
+    @property
     def in_force(self) -> bool:
         """Whether there is something to heal."""
 
     @property
     def over_s(self) -> float | None:
-        """When it was over; None: it is not, or had no effect."""
+        """When it was over, in seconds of `stopwatch_s`; None: it is not."""
 
     @property
     def hit(self) -> Collection[str]:
@@ -52,7 +56,12 @@ class Past(Protocol):
 
 
 def struck_by(
-    strikes: Strikes, faults: Iterable[Past], view: ClusterView | None, among: Collection[str]
+    strikes: Strikes,
+    faults: Iterable[Past],
+    view: ClusterView | None,
+    among: Collection[str],
+    *,
+    now_s: float,
 ) -> Sequence[str]:
     """Return whom a fault would strike, in order; nobody if nothing was done, or nobody is known.
 
@@ -61,12 +70,13 @@ def struck_by(
         faults: All others of the run.
         view: What the cluster says of itself; None if nobody answers.
         among: Those whom it can strike.
+        now_s: By `stopwatch_s`.
     """
     known = [*faults]
-    down = {node for each in known if each.takes and each.in_force for node in each.hit}
+    down = {node for each in known if is_down(each) for node in each.hit}
     if strikes is Strikes.STRUCK:
         return sorted(down & {*among})
-    for past in _just_over(known):
+    for past in _just_over(known, now_s):
         hit = {*past.hit}
         found = hit if strikes is Strikes.RECOVERED else _leaders(past.led, view) - hit
         if free := (found & {*among}) - down:
@@ -74,12 +84,17 @@ def struck_by(
     return []
 
 
-def _just_over(faults: Iterable[Past]) -> Iterator[Past]:
-    """Yield the faults that took nodes and are just over, the last one first."""
-    over = [(each.over_s, each) for each in faults if each.takes and each.over_s is not None]
-    last_s = max((over_s for over_s, _ in over), default=0.0)
+def is_down(fault: Past) -> bool:
+    """Tell whether a fault keeps its nodes from doing their part."""
+    return fault.takes and fault.in_force
+
+
+def _just_over(faults: Iterable[Past], now_s: float) -> Iterator[Past]:
+    """Yield the faults that took nodes, had an effect and are just over, the last one first."""
+    took = [each for each in faults if each.takes and each.confirmed]
+    over = [(each.over_s, each) for each in took if each.over_s is not None]
     for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):
-        if over_s >= last_s - AFTERMATH_S:
+        if over_s >= now_s - AFTERMATH_S:
             yield each
 
 

@@ -5,9 +5,9 @@ their links bad, has as many as the level says: from two on, processes and links
 that faults side by side have no aspect in common; further ones have the same kinds once more, and
 wait for each other where they want the same of a node (`nemesis.claims`).
 
-Whatever the level: what takes records, or is about all nodes, is dealt to the first lane only; what
-takes records has the time for itself, and a while before and after (`nemesis.turns`); the last
-fault of a lane is over, and all as before, when the main phase ends.
+Whatever the level: what takes records, or takes or parts all nodes, is dealt to the first lane
+only; what takes records has the time for itself, and a while before and after (`nemesis.turns`);
+the last fault of a lane is over, and all as before, when the main phase ends.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ _OF_LONG = 2
 """So many lanes have faults that outlast a session; in others all are held for moments, or a
 majority would be gone nearly always, and nothing sent."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
-"""At most so long after a heal the next fault of the lane is due, in an aftermath; the second: in
-further lanes, or elections would have no time to end."""
+"""At most so long after a planned heal the next fault of the lane is due, in an aftermath; the
+second: in further lanes, or elections would have no time to end."""
 _AFTERMATHS = 1 / 2
 """Of the faults that may strike anybody: so many strike in an aftermath, where the level has it."""
 
@@ -90,24 +90,28 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 
 
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
-    """Return two lanes, the second of which has what can be done to who is hit already."""
+    """Return two lanes, the second of which has what can be done to who is hit already.
+
+    One lane only, where both would have but one aspect in hand: the same would be done twice.
+    """
 
     def of_second(kind: Kind) -> bool:
-        return _of_links(kind) and _strikes_anybody(kind)
+        return _cuts_some(kind) and not kind.aims
 
     links, others = _some(taking, of_second), _some(taking, lambda kind: not of_second(kind))
-    if links and others:
+    if links and _some(others, lambda kind: _is_shared(kind) and not _of_links(kind)):
         return [(others, None), (links, Strikes.STRUCK)]
-    return [(taking, None), (_some(taking, _strikes_anybody), Strikes.STRUCK)]
+    return [(taking, None)]
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
-    """Return lanes by aspect, and as many more as are missing with the same kinds."""
-    of_aspect = [
-        _some(taking, lambda kind: not _of_links(kind)),
-        _some(taking, _of_links),
-    ]
-    lanes = [each for each in of_aspect if each]
+    """Return lanes by aspect, and as many more as are missing with the same kinds.
+
+    The first one has what parts all nodes, too.
+    """
+    links, others = _some(taking, _cuts_some), _some(taking, lambda kind: not _cuts_some(kind))
+    apart = links and _some(others, lambda kind: not _of_links(kind))
+    lanes = [others, links] if apart else [taking]
     again = [more for each in lanes if (more := _some(each, _is_shared))]
     while again and len(lanes) < count:
         lanes.append(again[len(lanes) % len(again)])
@@ -133,9 +137,9 @@ def _is_shared(kind: Kind) -> bool:
     return not apart and kind.least_targets == 1
 
 
-def _strikes_anybody(kind: Kind) -> bool:
-    """Tell whether it may hit any node that it is told to."""
-    return _is_shared(kind) and kind.takes and not kind.aims
+def _cuts_some(kind: Kind) -> bool:
+    """Tell whether it is about links of some nodes, and not of all."""
+    return _of_links(kind) and _is_shared(kind)
 
 
 class _Lane:
@@ -227,7 +231,8 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
             lane=lane.number,
             strikes=lane.struck(kind, level),
         )
-        lane.misfits, lane.over_s = 0, at_s + lasts_s
+        # In an aftermath the fault before may be over later: it settles beside this one.
+        lane.misfits, lane.over_s = 0, max(lane.over_s or 0.0, at_s + lasts_s)
         if level.aftermath:
             breath_s = _LONG_BREATH_S if kind.takes and lane.number >= _OF_LONG else _BREATH_S
             lane.at_s = at_s + healed_s(kind, hold_s, plan.hosts) + lane.rng.random() * breath_s

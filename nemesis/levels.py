@@ -18,8 +18,8 @@ class Level:
     Attributes:
         pace: By so much the plan's interval between faults is shorter: 0.5 is half of it.
         moments: Which share of the faults is held for moments, shorter than a broker's session.
-        aftermath: Whether the next fault strikes as soon as the last one is healed, before the
-            cluster is whole, and those who have just come back, or been elected.
+        aftermath: Whether the next fault of a lane is due at the planned heal of the last one,
+            before the cluster is whole, and strikes those who have just come back, or been elected.
         lanes: How many faults are in force side by side that take nodes, or their links.
         spares_majority: Whether the second one hits only who is hit already, so that a majority
             stays whole.
@@ -49,8 +49,8 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
-        says="aftermaths: the next fault strikes as soon as the last one is healed, every second"
-        " time those who have just come back or been elected",
+        says="aftermaths: the next fault begins at the planned heal of the last one at the"
+        " earliest, and strikes every second time those who have just come back or been elected",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,
@@ -95,17 +95,19 @@ class Climbed:
     Attributes:
         level: Of its plan.
         valid: Its verdict.
+        quiet: Whether that is unknown for too little traffic alone: it says nothing of the level.
     """
 
     level: int
     valid: Validity
+    quiet: bool = False
 
 
 def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
     """Return the level of the next run; None: the way is over.
 
-    It goes up by one as long as runs are valid. After the first that is not, or the highest one,
-    the last level that held is played once more.
+    It goes up by one until a run breaks: one that is not valid, unless it was quiet. After that
+    one, or the highest level, the last level that held is played once more.
 
     Args:
         history: What was played, in order.
@@ -116,7 +118,8 @@ def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
     last = history[-1]
     if any(each.level >= last.level for each in history[:-1]):
         return None  # It went back already.
-    if last.valid is Validity.VALID:
-        return min(last.level + 1, len(LEVELS) - 1)
+    broke = last.valid is not Validity.VALID and not last.quiet
+    if not broke and last.level < len(LEVELS) - 1:
+        return last.level + 1
     held = [each.level for each in history if each.valid is Validity.VALID]
     return held[-1] if held else None

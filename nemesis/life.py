@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
@@ -15,11 +15,12 @@ from cluster.protocol import (
     CoordinatorKind,
     CountsStarts,
 )
-from nemesis.aftermath import Past, Strikes, struck_by
+from nemesis.aftermath import Past, Strikes, is_down, struck_by
 from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
+from nemesis.lulls import Lulls
 from nemesis.protocol import (
     FAILURES,
     Aim,
@@ -81,6 +82,7 @@ class Book:
         failover_s: So long a dealt fault that ends brokers waits at most, when its time is over,
             for others to lead what they led: a heal would hide that nobody took over.
         lives: All faults of the run, once they are made.
+        lulls: When no fault begins.
     """
 
     clock: RunClock
@@ -93,6 +95,7 @@ class Book:
     dealt: bool = False
     failover_s: float = 0.0
     lives: Sequence[Past] = ()
+    lulls: Lulls = field(default_factory=lambda: Lulls(0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,11 +387,13 @@ class Life:
 
         def resolution() -> tuple[tuple[str, ...], ClusterView | None] | None:
             nonlocal why_not
+            if self._book.lulls.is_now():
+                return None
             view = self._site.cluster.view()
             roster, find = self._roster(), self._coordinator
-            if (struck := self._in_aftermath(view, rng)) is not None:
-                return struck, view
             try:
+                if (struck := self._in_aftermath(view, rng)) is not None:
+                    return struck, view
                 nodes = resolve_target(target, view, rng, roster=roster, find=find)
                 nodes = self._widened(nodes)
                 self._check_there(nodes, view)
@@ -400,7 +405,11 @@ class Life:
 
         try:
             found = wait_until(
-                resolution, timeout_s=RESOLVE_LIMIT_S, what="a target", interval_s=0.2, stop=stop
+                resolution,
+                timeout_s=RESOLVE_LIMIT_S + self._book.lulls.each_s,
+                what="a target",
+                interval_s=0.2,
+                stop=stop,
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
@@ -409,13 +418,20 @@ class Life:
         return found
 
     def _in_aftermath(self, view: ClusterView | None, rng: Random) -> tuple[str, ...] | None:
-        """Return and take whom a fault strikes rather than its target, None if that is nobody."""
+        """Return and take whom a fault strikes rather than its target, None if that is nobody.
+
+        Raises:
+            NoTargetError: It is to strike who is hit already, and cannot for now: its own target
+                would be one more.
+        """
         if (strikes := self.scheduled.strikes) is None:
             return None
         roster, kind = self._roster(), KINDS[self.scheduled.kind]
         among = roster.everybody if kind.on_controllers else roster.nodes
         others = [each for each in self._book.lives if each is not self]
-        found = struck_by(strikes, others, view, among)
+        found = struck_by(strikes, others, view, among, now_s=stopwatch_s())
+        if strikes is Strikes.STRUCK and not found and any(map(is_down, others)):
+            raise NoTargetError("who is hit already is none of those whom it can strike")
         if not found:
             return None
         try:
@@ -423,6 +439,8 @@ class Life:
             self._check_there(nodes, view)
             self._check_free(nodes)
         except NoTargetError:
+            if strikes is Strikes.STRUCK:
+                raise
             return None
         self._struck = strikes
         return nodes

@@ -1,22 +1,24 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from cluster.protocol import Cluster, Hosts, ProcessId
 from cluster.sessions import hidden_s
-from nemesis.aftermath import Strikes
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
-from nemesis.levels import after_lull
 from nemesis.life import Book, FaultPhase, Life
+from nemesis.lulls import Lulls
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
+from nemesis.room import Room
 from nemesis.roster import roster_of
 from nemesis.rows import FaultRows, Waited
 from nemesis.schedule import Schedule
+from nemesis.scheduled import CALM_S
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, sweep
 from nemesis.targets import parse_target
 from nemesis.triggers import look, parse_trigger
@@ -34,7 +36,8 @@ that takes or parts all nodes waits as long for a node that is not back."""
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 STRUCK_LIMIT_S = 10.0
-"""How long a fault that strikes who is hit already waits for one to be; then it strikes alone."""
+"""How long a fault that strikes who is hit already waits for one to be; if nobody is down then, it
+strikes its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
 """So much longer than an election may take a fault is held that nobody took over from."""
@@ -97,6 +100,7 @@ class Nemesis:
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         self._lives: list[Life] = []
+        self._lulls = Lulls(schedule.lull_s)
         book = Book(
             clock=clock,
             ledger=Ledger(paths.ledger),
@@ -108,6 +112,7 @@ class Nemesis:
             dealt=not schedule.overlapping,
             failover_s=0.0 if _for_nobody(plan, schedule) else plan.takeover_s + _BEYOND_S,
             lives=self._lives,
+            lulls=self._lulls,
         )
         self._lives += [
             Life(
@@ -119,8 +124,13 @@ class Nemesis:
             for fault in schedule.faults
         ]
         self._turns = Turns(
-            self._lives, self._site, wanted=plan.topic_partitions, steady_s=hidden_s(plan)
+            self._lives,
+            self._site,
+            wanted=plan.topic_partitions,
+            steady_s=hidden_s(plan),
+            lulls=self._lulls,
         )
+        self._room = Room(self._lives, len(cluster.nodes))
 
     def run(self, stop: Event) -> None:
         """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
@@ -129,6 +139,7 @@ class Nemesis:
             stop: Ends the main phase.
         """
         started_s = stopwatch_s()
+        self._lulls.begin(started_s)
         if self._schedule.overlapping:
             self._run_overlapping(started_s, stop)
         else:
@@ -181,35 +192,60 @@ class Nemesis:
         )
 
     def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: Event) -> None:
-        end_s = started_s + self._time_limit_s
-        for life in lives:
-            if self._turns.stopped_before(life, started_s + life.scheduled.at_s, stop):
+        left = list(lives)
+        while left:
+            life = self._next(left, stopwatch_s() - started_s)
+            left.remove(life)
+            # One that is preferred, because its lane is late, need not be due.
+            due_s = started_s + min(life.scheduled.at_s, left[0].scheduled.at_s if left else inf)
+            if self._turns.stopped_before(life, due_s, stop):
                 return
-            if self._schedule.lull_s:
-                at_s = after_lull(stopwatch_s() - started_s, self._schedule.lull_s)
-                if pause_until(started_s + at_s, stop):
-                    return
             if self._schedule.spares_majority and not self._found_room(life, lives, stop):
                 if stop.is_set():
                     return
                 continue
-            self._heal_late(lives, stop)
-            whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
-            mend = partial(self._heal_late, lives, stop)
-            why_not = self._turns.refusal(
-                life,
-                latest_s=end_s - self._lasts_s(life),
-                patience=whole,
-                mend=mend,
-            )
+            with self._room.kept(life):
+                self._take_turn(life, lives, started_s, stop)
             if stop.is_set():
                 return
-            if why_not is not None:
-                if life.begins_alone or self._was_promised(life):
-                    life.skip(why_not)
-                continue
+
+    def _next(self, left: Sequence[Life], now_s: float) -> Life:
+        """Return who is next in a lane: the first, or if the lane is late, a family without effect.
+
+        A lane that is late does not get to its end. What it leaves out then is of families that
+        had an effect already, as far as others are left.
+
+        Args:
+            left: Of the lane, in the order of the schedule.
+            now_s: Since the main phase began.
+        """
+        if now_s <= left[0].scheduled.at_s + CALM_S:
+            return left[0]
+        begun = [each.row.spec for each in self._lives if each.row.spec.begun]
+        done = {each.row.spec.family for each in self._lives if each.confirmed}
+        tried = Counter(spec.family for spec in begun)
+        missing = [
+            each
+            for each in left
+            if each.row.spec.family not in done
+            and now_s + self._lasts_s(each) <= self._time_limit_s
+        ]
+        return min(missing or left[:1], key=lambda each: tried[each.row.spec.family])
+
+    def _take_turn(self, life: Life, lives: Sequence[Life], started_s: float, stop: Event) -> None:
+        """Have a fault that is due wait for its turn, and live; or record why it does not."""
+        mend = partial(self._heal_late, lives, stop)
+        mend()
+        whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
+        latest_s = started_s + self._time_limit_s - self._lasts_s(life)
+        why_not = self._turns.refusal(life, latest_s=latest_s, patience=whole, mend=mend)
+        if stop.is_set():
+            return
+        if why_not is None:
             with self._turns.taken(life, patience=whole, mend=mend):
                 self._live(life, stop)
+        elif life.begins_alone or self._was_promised(life):
+            life.skip(why_not)
 
     def _was_promised(self, life: Life) -> bool:
         """Tell whether a fault is missed if its turn does not come.
@@ -259,48 +295,29 @@ class Nemesis:
         return came
 
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
-        """Wait until a fault can begin and a majority is still whole; False if stopped.
+        """Wait until a fault can begin and a majority is still whole, and keep it room.
+
+        False: it was stopped, or skipped.
 
         One that takes or parts all nodes is skipped if a node is not back for long: beside that
         node others may have room.
         """
-        if not life.takes:
-            return True
         begun_s = stopwatch_s()
-        patient_until_s = begun_s + WHOLE_LIMIT_S
-        while self._is_early(life, begun_s) or not self._is_room_for(life):
+        while not self._room.find(life, alone=stopwatch_s() >= begun_s + STRUCK_LIMIT_S):
             self._heal_late(lives, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
-            if KINDS[life.scheduled.kind].divides and stopwatch_s() >= patient_until_s:
+            late = stopwatch_s() >= begun_s + WHOLE_LIMIT_S
+            if late and KINDS[life.scheduled.kind].divides:
                 life.skip("it takes or parts all nodes, and a fault before it was not over")
                 return False
         return not stop.is_set()
-
-    def _is_early(self, life: Life, since_s: float) -> bool:
-        """Tell whether a fault waits for somebody to be hit, whom it is to strike."""
-        if (
-            life.scheduled.strikes is not Strikes.STRUCK
-            or stopwatch_s() >= since_s + STRUCK_LIMIT_S
-        ):
-            return False
-        return not any(each.takes and each.in_force for each in self._lives)
 
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""
         for life in lives:
             if life.in_force:
                 self._heals(life, stop, LATE_LIMIT_S)
-
-    def _is_room_for(self, life: Life) -> bool:
-        """Tell whether a majority is whole beside what is in force, and this fault too."""
-        taking = [each for each in self._lives if each.takes and each.in_force]
-        if life.scheduled.strikes is Strikes.STRUCK:  # It hits who is hit already.
-            return len(taking) <= 1 and not any(KINDS[it.scheduled.kind].divides for it in taking)
-        if any(KINDS[each.scheduled.kind].divides for each in (life, *taking)):
-            return not taking  # What divides the nodes leaves none that may be lost.
-        hit = {node for each in taking for node in each.row.targets}
-        return len(hit) <= max(0, (len(self._site.cluster.nodes) - 1) // 2 - 1)
 
     def _heals(self, life: Life, stop: Event, limit_s: float = BACK_LIMIT_S) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=limit_s, stop=stop))

@@ -17,6 +17,7 @@ from enum import Enum, auto
 from functools import partial
 
 from nemesis.life import Life
+from nemesis.lulls import Lulls
 from nemesis.protocol import Patience, Site
 from nemesis.replicas import unwhole
 from results.record.clock import pause_until, stopwatch_s
@@ -36,6 +37,8 @@ class _Turn(Enum):
     """A fault is not over, or an ISR is not full."""
     SETTLING = auto()
     """Nothing is in force, and every ISR full, though not for long enough."""
+    LULL = auto()
+    """It would begin now, if there were no lull."""
 
 
 class Turns:
@@ -46,6 +49,7 @@ class Turns:
         site: Where.
         wanted: The partitions of the run: a broker that knows of none tells of nothing lacking.
         steady_s: For how long that must be so before and after a fault that begins alone.
+        lulls: When no fault begins.
     """
 
     def __init__(
@@ -55,8 +59,9 @@ class Turns:
         *,
         wanted: Collection[tuple[str, int]],
         steady_s: float,
+        lulls: Lulls,
     ) -> None:
-        self._lives, self._steady_s = lives, steady_s
+        self._lives, self._steady_s, self._lulls = lives, steady_s, lulls
         self._unwhole = partial(unwhole, site, wanted=wanted)
         self._queue: list[Life] = []
         """Who waits, in the order in which they came; who is alone stays in front of it."""
@@ -138,18 +143,21 @@ class Turns:
     def _turn(self, life: Life) -> _Turn:
         with self._lock:
             ahead = self._queue[: self._queue.index(life)]
-            if life.begins_alone and (ahead or self._under_way):
+            alone = [each for each in ahead if each.begins_alone]
+            if [*ahead, *self._under_way] if life.begins_alone else alone:
                 return _Turn.BEHIND
             if not life.begins_alone:
-                if any(each.begins_alone for each in ahead):
-                    return _Turn.BEHIND
+                if self._lulls.is_now():
+                    return _Turn.LULL
                 self._queue.remove(life)
                 self._under_way.append(life)
                 return _Turn.NOW
         # From here on nothing else begins: this one is the first of the queue.
         if not self._settled():
             return _Turn.UNSETTLED
-        return _Turn.NOW if self._is_steady() else _Turn.SETTLING
+        if not self._is_steady():
+            return _Turn.SETTLING
+        return _Turn.LULL if self._lulls.is_now() else _Turn.NOW
 
     def _await_steady(self, patience: Patience, mend: Callable[[], object]) -> None:
         self._note_disturbed()
@@ -180,7 +188,7 @@ class Turns:
     def _why_not(self, life: Life, turn: _Turn | None) -> str:
         """Return why a fault does not begin, by what was its turn at the last look, if any."""
         match turn:
-            case None | _Turn.NOW:
+            case None | _Turn.NOW | _Turn.LULL:
                 return TOO_LATE
             case _Turn.BEHIND:
                 return self._why_behind(life)

@@ -205,7 +205,10 @@ def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
     assert "what the configuration guarantees:" in first
     assert exit_code(["run", "--seed", "3", "--nemesis", "kill", *SHORT]) == 0
     assert capsys.readouterr().out == first
+    assert "at the earliest" not in first
     assert not list(here.iterdir())
+    assert exit_code(["run", "--seed", "3", "--level", "2", *SHORT]) == 0
+    assert "at the earliest" in capsys.readouterr().out
     assert exit_code(["run", "--nemesis", "", *SHORT]) == 0
     assert "no faults in the main phase" in capsys.readouterr().out
 

@@ -19,12 +19,18 @@ from results.record.verdict import Verdict
 VALID, UNKNOWN, INVALID = Validity.VALID, Validity.UNKNOWN, Validity.INVALID
 
 
-def verdict(run_id: str, valid: Validity) -> Verdict:
-    return Verdict(run_id=run_id, judge="contract", valid=valid, engine="local", anomalies={})
+QUIET = "not-enough-traffic: 3 ok sends in the main phase; at least 10 are needed for a verdict"
+
+
+def verdict(run_id: str, valid: Validity, *because: str) -> Verdict:
+    return Verdict(
+        run_id=run_id, judge="contract", valid=valid, engine="local", anomalies={},
+        unknown_because=because,
+    )  # fmt: skip
 
 
 def climbed(
-    folder: Path, verdicts: Mapping[int, Validity], **values: object
+    folder: Path, verdicts: Mapping[int, Validity], *because: str, **values: object
 ) -> tuple[list[Step], list[Plan], list[str]]:
     """Escalate a plan whose runs come out as levels say: steps, plans, and what was said."""
     steps: list[Step] = []
@@ -34,7 +40,10 @@ def climbed(
     def play(plan: Plan) -> tuple[Verdict, RunPaths]:
         plans.append(plan)
         run_id = f"log/{len(plans)}"
-        return verdict(run_id, verdicts.get(plan.level, VALID)), RunPaths(folder / run_id)
+        valid = verdicts.get(plan.level, VALID)
+        return verdict(run_id, valid, *(because if valid is UNKNOWN else ())), RunPaths(
+            folder / run_id
+        )
 
     escalate(plan_from({"seed": 7, **values}), play, steps=steps, say=said.append)
     return steps, plans, said
@@ -61,6 +70,19 @@ def test_at_the_top_the_top_is_played_again(tmp_path: Path) -> None:
     assert worst_of(steps) is VALID
 
 
+def test_too_little_traffic_breaks_nothing_and_other_doubts_do(tmp_path: Path) -> None:
+    quiet, _, _ = climbed(tmp_path, {1: UNKNOWN, 3: INVALID}, QUIET)
+    assert [step.level for step in quiet] == [0, 1, 2, 3, 2]
+    assert worst_of([*quiet[:3]]) is UNKNOWN
+    told = as_json(quiet)["levels"]
+    assert isinstance(told, list)
+    assert [each["too_little_traffic"] for each in told] == [False, True, False, False, False]
+    assert [*table_of(quiet).columns[1].cells][1] == "unknown, too little traffic"
+    for more in ((), (QUIET, "not every fault was healed: n1")):
+        steps, _, _ = climbed(tmp_path, {1: UNKNOWN}, *more)
+        assert [step.level for step in steps] == [0, 1, 0]
+
+
 def test_where_nothing_holds_there_is_no_way_back(tmp_path: Path) -> None:
     for bad in (UNKNOWN, INVALID):
         steps, _, _ = climbed(tmp_path, {0: bad})
@@ -76,6 +98,7 @@ def test_the_worst_verdict_counts_whenever_it_came(tmp_path: Path) -> None:
     assert told["valid"] == "unknown"
     assert json.loads(json.dumps(told))["levels"][1] == {
         "level": 1, "valid": "unknown", "seed": 7, "run_id": "log/2", "interrupted": False,
+        "too_little_traffic": False,
     }  # fmt: skip
     assert table_of(steps).row_count == 3
 

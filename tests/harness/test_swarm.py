@@ -11,18 +11,24 @@ from hypothesis import strategies as st
 from cluster.kafka.configuration import server_properties
 from cluster.protocol import Endpoint
 from cluster.reference.settings import Settings
+from cluster.sessions import LAG_TIME, OURS
 from cluster.systems.registry import system_of
 from harness.another_system import moved
 from harness.drawing import with_drawn
 from harness.elsewhere import refuse_elsewhere
+from harness.java_client import java_client, try_java_client
 from harness.plans import completed_plan
 from harness.scenarios.choices import values_behind
-from harness.swarm import Said, split
+from harness.swarm import Said, misfits, split
 from harness.swarm_rows import Row, Value
 from harness.swarm_table import ROWS
 from results.record.plan import Plan, PlanError, dump_plan, plan_from
 from results.record.tuning import number_of, tunes_a_broker, tunes_a_client
-from workloads.clients.java.settings import refuse_java_settings
+from workloads.clients.java.settings import (
+    producer_settings,
+    refuse_java_settings,
+    transactional_settings,
+)
 from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
@@ -167,8 +173,12 @@ def test_whatever_is_drawn_can_be_played(seed: int, values: Mapping[str, str]) -
     plan = drawn(seed, values)
     (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
     wait_ms = number_of(plan.broker.get("replica.fetch.wait.max.ms", "250"))
+    lag_ms = number_of(plan.broker.get(LAG_TIME, OURS[LAG_TIME]))
     assert wait_ms is not None
-    assert wait_ms < 4000  # Ours of replica.lag.time.max.ms.
+    assert lag_ms is not None
+    assert 2 * wait_ms <= lag_ms
+    if plan.wants_java:
+        assert_java_takes(plan)
     if plan.is_kafka and plan.version_numbers >= (4,):  # KIP-1030
         sizes = [each for name, each in plan.broker.items() if name.endswith("segment.bytes")]
         assert all(int(size) >= 1 << 20 for size in sizes)
@@ -176,6 +186,26 @@ def test_whatever_is_drawn_can_be_played(seed: int, values: Mapping[str, str]) -
     if segment < 1 << 20:
         longest = max([plan.payload_bytes, *(size for size, _ in plan.contents.sizes)])
         assert max(longest, plan.contents.batch_bytes or 0) < segment
+
+
+def assert_java_takes(plan: Plan) -> None:
+    """Hold what `ProducerConfig.postProcessAndValidate` does of a producer's times."""
+    of = transactional_settings if plan.transactional else producer_settings
+    given = of(plan, bootstrap="", **{"thread" if plan.transactional else "worker": 0})
+    told = {**given.plans, **given.own}
+    request_ms, linger_ms = int(told["request.timeout.ms"]), int(told["linger.ms"])
+    assert request_ms + linger_ms <= int(told["delivery.timeout.ms"])
+
+
+@pytest.mark.everything
+@pytest.mark.kafka
+def test_the_java_client_itself_takes_what_is_drawn() -> None:
+    plans = [drawn(seed, client_kind="java:4.3.1", workload="txn") for seed in SEEDS]
+    short = [plan for plan in plans if plan.transaction_timeout_s == 1][:3]
+    quick = [plan for plan in plans if "request.timeout.ms" in plan.client][:3]
+    assert len(short) == len(quick) == 3
+    for plan in (*short, *quick):
+        try_java_client(plan, java_client(plan))
 
 
 def test_settings_that_a_version_does_not_have_are_not_drawn() -> None:
@@ -241,6 +271,52 @@ def test_a_key_is_taken_apart_at_its_table_alone() -> None:
         "broker": {"a.b": "1", "c": "3"}, "rate": 3, "client": {"x": "2"},
     }  # fmt: skip
     assert said.values == {"broker": {"a.b": "1"}, "rate": 3}
+
+
+PAIRS = (
+    ("kafka:3.6.1", "kafka:3.7.1"), ("kafka:2.8.1", "kafka:3.2.1"), ("kafka:4.3.1", "kafka:4.2.0"),
+    ("kafka:1.1.0:zookeeper", "kafka:1.1.1:zookeeper"), ("kafka:2.8.0:zookeeper", "kafka:2.8.1"),
+)  # fmt: skip
+"""A release that has a bug, and one that does not."""
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    pair=st.sampled_from(PAIRS),
+    values=st.fixed_dictionaries(
+        {"workload": st.sampled_from(["log", "txn", "groups", "keyed"])},
+        optional={"rate": st.just(100), "client_kind": st.just("java")},
+    ),
+)
+def test_a_control_has_all_settings_that_were_drawn(
+    seed: int, pair: tuple[str, str], values: Mapping[str, object]
+) -> None:
+    bug, control = pair
+    plan = drawn(seed, values, system=bug, group_protocol="classic")
+    assert misfits(plan, plan) == {}
+    new = moved(plan, control, run_id="log/1")
+    if plan.mode == new.plan.mode:
+        assert (new.plan.broker, new.plan.swarmed, new.notes) == (plan.broker, plan.swarmed, ())
+
+
+def test_an_older_control_lacks_only_what_it_does_not_know() -> None:
+    linger = "group.coordinator.append.linger.ms"
+    for seed in SEEDS:
+        plan = drawn(seed, system="kafka:4.0.0", workload="groups", group_protocol="classic")
+        new = moved(plan, "kafka:3.9.1", run_id="log/1").plan
+        assert plan.broker.keys() - new.broker.keys() == {linger} & plan.broker.keys()
+
+
+@given(seed=st.integers(0, 2**32), values=KINDS)
+def test_on_its_own_system_nothing_is_a_misfit(seed: int, values: Mapping[str, str]) -> None:
+    try:
+        plan = drawn(seed, values)
+    except PlanError:
+        return  # There is no such run, with a swarm or without.
+    assert misfits(plan, plan) == {}
+    if plan.is_reference:
+        virtual = drawn(seed, {**SIMULATED, "workload": "log"})
+        assert misfits(virtual, virtual) == {}
 
 
 def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:

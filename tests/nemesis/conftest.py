@@ -1,8 +1,9 @@
 """A cluster and its hosts in memory, which obey the protocols as real ones do, but at once."""
 
 import itertools
+import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import pytest
 from cluster.hosts.local import LocalHosts
 from cluster.logs import KafkaLogs
 from cluster.protocol import ClusterError, ClusterView, Command, Link, PartitionState, ProcessId
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.tasks import Tasks
 from nemesis.network import Network
 from nemesis.protocol import Site
 from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule
 from nemesis.scheduled import ScheduledFault
-from results.record.clock import RunClock
+from results.record.clock import NS_PER_S, RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.runtime import new_event, start
 from results.record.stream import read_stream
 
 
@@ -221,11 +225,22 @@ class World:
         network = Network(self.hosts) if isinstance(self.hosts, FakeNetwork) else None
         return Site(cluster=self.cluster, network=network, state_of=self.cluster.state_of)
 
-    def nemesis(self, *faults: ScheduledFault, overlapping: bool = False) -> Nemesis:
+    def nemesis(
+        self,
+        *faults: ScheduledFault,
+        overlapping: bool = False,
+        spares_majority: bool = True,
+        lull_s: float = 0.0,
+    ) -> Nemesis:
         """Return a nemesis with a schedule of these faults."""
         made = Nemesis(
             plan=Plan(),
-            schedule=Schedule(faults=faults, overlapping=overlapping),
+            schedule=Schedule(
+                faults=faults,
+                overlapping=overlapping,
+                spares_majority=spares_majority,
+                lull_s=lull_s,
+            ),
             cluster=self.cluster,
             hosts=self.hosts,
             clock=RunClock.starting_now(),
@@ -234,6 +249,43 @@ class World:
         )
         self.nemeses.append(made)
         return made
+
+    def played(
+        self,
+        *faults: ScheduledFault,
+        ends_s: float = 60.0,
+        meanwhile: Callable[[], object] = lambda: None,
+        spares_majority: bool = True,
+        lull_s: float = 0.0,
+    ) -> dict[int, tuple[float | None, str | None]]:
+        """Play faults in virtual time.
+
+        Returns:
+            Of each fault when it was begun or skipped, in seconds, and why it had no effect.
+        """
+        for node in self.cluster.nodes:
+            self.paths.node(node).mkdir(parents=True)
+
+        def life() -> None:
+            stop = new_event()
+            nemesis = self.nemesis(*faults, spares_majority=spares_majority, lull_s=lull_s)
+            task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
+            meanwhile()
+            task.join(ends_s)
+            stop.set()
+            task.result()
+            nemesis.heal_all()
+            self.nemeses.remove(nemesis)
+            nemesis.close()  # What repeats is written when there is much of it, or at the end.
+
+        Tasks(Agenda()).run(life)
+        return {
+            row["fault_id"]: (
+                round(row["requested_ns"] / NS_PER_S, 1),
+                json.loads(row["spec"])["without_effect"],
+            )
+            for row in self.last_rows()
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the `faults` stream so far, all of them."""

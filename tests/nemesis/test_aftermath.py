@@ -1,7 +1,7 @@
 """Whom faults of higher levels strike: who has just come back, who was elected, who is hit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Done:
     in_force: bool = False
     over_s: float | None = None
     takes: bool = True
+    confirmed: bool = True
 
 
 def view(leader: str | None) -> ClusterView:
@@ -39,8 +40,10 @@ def view(leader: str | None) -> ClusterView:
     )
 
 
-def struck(strikes: Strikes, *faults: Done, leader: str | None = "n2") -> list[str]:
-    return [*struck_by(strikes, faults, view(leader), NODES)]
+def struck(
+    strikes: Strikes, *faults: Done, leader: str | None = "n2", now_s: float = 10
+) -> list[str]:
+    return [*struck_by(strikes, faults, view(leader), NODES, now_s=now_s)]
 
 
 def test_who_has_just_come_back_is_who_was_hit_last() -> None:
@@ -55,8 +58,19 @@ def test_who_is_hit_again_has_not_come_back_and_the_one_before_has() -> None:
     first, last = Done(hit=("n1",), over_s=5), Done(hit=("n3",), over_s=9)
     again = Done(hit=("n3",), in_force=True)
     assert struck(Strikes.RECOVERED, first, last, again) == ["n1"]
-    old = Done(hit=("n1",), over_s=9 - AFTERMATH_S - 0.1)
-    assert struck(Strikes.RECOVERED, old, last, again) == []
+
+
+def test_an_aftermath_is_over_some_time_after_the_fault_whatever_came_since() -> None:
+    old = Done(hit=("n1",), over_s=5)
+    assert struck(Strikes.RECOVERED, old, now_s=5 + AFTERMATH_S) == ["n1"]
+    assert struck(Strikes.RECOVERED, old, now_s=5.1 + AFTERMATH_S) == []
+
+
+def test_what_had_no_effect_has_no_aftermath() -> None:
+    without = Done(hit=("n1",), led=frozenset({PLACE}), over_s=9, confirmed=False)
+    before = Done(hit=("n3",), over_s=5)
+    assert struck(Strikes.RECOVERED, before, without) == ["n3"]
+    assert struck(Strikes.ELECTED, without) == []
 
 
 def test_who_was_elected_leads_what_the_targets_led() -> None:
@@ -66,7 +80,7 @@ def test_who_was_elected_leads_what_the_targets_led() -> None:
     assert struck(Strikes.ELECTED, killed, leader=None) == []
     follower = Done(hit=("n3",), over_s=7)
     assert struck(Strikes.ELECTED, killed, follower, leader="n2") == ["n2"]
-    assert [*struck_by(Strikes.ELECTED, [killed], None, NODES)] == []
+    assert [*struck_by(Strikes.ELECTED, [killed], None, NODES, now_s=10)] == []
 
 
 def test_who_is_struck_has_a_fault_that_takes_nodes() -> None:
@@ -145,20 +159,6 @@ def test_where_nobody_is_struck_in_time_it_strikes_its_target(tmp_path: Path) ->
     on("simulated", tmp_path / "run", work, topics=1, partitions=1, time_limit_s=30)
     assert found[1]["targets"] == ["n3"]
     assert found[1]["spec"]["target"] == "n3"
-
-
-def test_a_fault_that_is_due_in_a_lull_waits_for_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nemesis.levels.LULL_EVERY_S", 1.0)
-    due = replace(scheduled(1, "pause", at_s=0.5), hold_s=0.1)
-    nemesis = world.nemesis(due)
-    nemesis._schedule = Schedule(faults=(due,), overlapping=False, lull_s=0.6)
-    begun_s = stopwatch_s()
-    nemesis.run(world.stop)
-    assert stopwatch_s() - begun_s >= 1
-    (row,) = world.last_rows()
-    assert row["confirmed_ns"]
 
 
 @pytest.mark.parametrize(

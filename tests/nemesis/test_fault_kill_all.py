@@ -86,15 +86,19 @@ def test_it_waits_until_nobody_is_away_and_nobody_is_taken_beside_it(world: Worl
     def ended(life: Life) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=10))
 
-    assert nemesis._is_room_for(outage)
+    def room_for(life: Life) -> bool:
+        with nemesis._room.kept(life):
+            return nemesis._room.find(life, alone=False)
+
+    assert room_for(outage)
     kill.begin(world.stop)
-    assert not nemesis._is_room_for(outage)
+    assert not room_for(outage)
     assert ended(kill)
     outage.begin(world.stop)
     assert outage.confirmed
-    assert not nemesis._is_room_for(kill)
+    assert not room_for(kill)
     assert ended(outage)
-    assert nemesis._is_room_for(kill)
+    assert room_for(kill)
 
 
 def test_it_keeps_no_other_fault_from_what_that_has_room_for(

@@ -103,10 +103,15 @@ def test_a_level_loses_no_rule(plan: Plan) -> None:
         assert kind.suits(plan) and kind.least_nodes <= plan.nodes and kind.is_dealt(plan.hosts)  # noqa: PT018 - one rule
         parse_target(fault.target, roster)
         assert fault.strikes is None or (kind.takes and not kind.aims and not kind.when_whole)
-    alone = [fault for fault in faults if KINDS[fault.kind].when_whole]
+    assert_alone(schedule, plan)
+
+
+def assert_alone(schedule: Schedule, plan: Plan) -> None:
+    """See that what takes records has the time for itself, and a while before and after."""
+    alone = [fault for fault in schedule.faults if KINDS[fault.kind].when_whole]
     for one in alone:
         begins_s, over_s = lasting_s(one, plan)
-        for other in faults:
+        for other in schedule.faults:
             apart_s = max(other.at_s - over_s, begins_s - lasting_s(other, plan)[1])
             assert other is one or apart_s >= hidden_s(plan) - 0.01, (one, other)
 
@@ -127,7 +132,7 @@ def test_what_takes_records_or_all_nodes_is_in_the_first_lane_alone(plan: Plan) 
         fault.lane
         for fault in dealt(plan).faults
         if (kind := KINDS[fault.kind]).takes
-        and (kind.when_whole or {"all", "servers"} & {*kind.aims})
+        and (kind.when_whole or kind.divides or {"all", "servers"} & {*kind.aims})
     ]
     assert len({*apart}) <= 1
 
@@ -150,7 +155,11 @@ def test_from_the_fourth_on_a_majority_may_be_gone_and_two_lanes_share_no_aspect
         assert not schedule.spares_majority
         links = {Aspect.LINKS, Aspect.QUALITY}
         of_lane = [
-            {KINDS[fault.kind].aspect in links for fault in schedule.faults if fault.lane == lane}
+            {
+                kind.aspect in links
+                for fault in schedule.faults
+                if fault.lane == lane and not (kind := KINDS[fault.kind]).divides
+            }
             for lane in range(LEVELS[level].lanes)
         ]
         assert of_lane[:2] == [{False}, {True}]
@@ -224,13 +233,33 @@ def test_every_kind_is_in_a_lane(level: int) -> None:
     assert all(kinds for lane in lanes for kinds in lane.values())
 
 
-def test_families_of_one_aspect_are_dealt_side_by_side_all_the_same() -> None:
-    for families in (("kill", "pause"), ("partition",), ("kill",)):
-        for level in (3, 4):
-            plan = plan_from({**REAL, "nemesis": families, "level": level})
-            assert {fault.lane for fault in dealt(plan).faults} == {0, 1}
+ONE_ASPECT = (("kill", "pause"), ("partition",), ("kill",), ("partition", "splits", "network"))
+
+
+@pytest.mark.parametrize("families", [*ONE_ASPECT, ("outage", "partition"), ("wipe", "network")])
+def test_nothing_is_done_twice_to_one_node(families: tuple[str, ...]) -> None:
+    """Neither beside what takes or parts all nodes, which leaves nobody to be hit once more."""
+    plan = plan_from({**REAL, "nemesis": families, "level": 3, "time_limit_s": 200})
+    faults = dealt(plan).faults
+    assert {fault.lane for fault in faults} == {0}
+    assert not [fault for fault in faults if fault.strikes is Strikes.STRUCK]
+
+
+@pytest.mark.parametrize("families", ONE_ASPECT)
+def test_on_any_nodes_families_of_one_aspect_are_dealt_side_by_side(
+    families: tuple[str, ...],
+) -> None:
+    plan = plan_from({**REAL, "nemesis": families, "level": 4})
+    assert {fault.lane for fault in dealt(plan).faults} == {0, 1}
     gentle = plan_from({**REAL, "nemesis": ("clock", "topics"), "level": 6})
     assert {fault.lane for fault in dealt(gentle).faults} == {0}
+
+
+def test_what_takes_records_waits_for_what_settles_beside_the_next_of_its_lane() -> None:
+    values = {**VIRTUAL, "nemesis": (ALL,), "time_limit_s": 120.0, "nemesis_interval_s": 5.0}
+    for seed in range(5):
+        plan = plan_from({**values, "level": 4, "seed": seed})
+        assert_alone(dealt(plan), plan)
 
 
 @pytest.mark.parametrize(
@@ -274,6 +303,25 @@ def test_the_way_goes_up_until_something_breaks_and_then_back_once(
     played: tuple[tuple[int, Validity], ...], level: int | None
 ) -> None:
     assert next_level(history(*played)) == level
+
+
+@pytest.mark.parametrize(
+    ("played", "level"),
+    [
+        (((0, UNKNOWN),), 1),
+        (((0, VALID), (1, UNKNOWN)), 2),
+        (((0, VALID), (1, UNKNOWN), (2, UNKNOWN)), 3),
+        (((0, VALID), (1, UNKNOWN), (2, INVALID)), 0),
+        (((5, VALID), (6, UNKNOWN)), 5),
+        (((5, VALID), (6, UNKNOWN), (5, UNKNOWN)), None),
+        (((6, UNKNOWN),), None),
+    ],
+)
+def test_too_little_traffic_is_no_break_and_nothing_that_held(
+    played: tuple[tuple[int, Validity], ...], level: int | None
+) -> None:
+    way = [Climbed(level=each, valid=valid, quiet=valid is UNKNOWN) for each, valid in played]
+    assert next_level(way) == level
 
 
 def test_the_way_may_begin_higher() -> None:

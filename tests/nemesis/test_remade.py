@@ -15,7 +15,14 @@ from nemesis.effects import effect_to_json
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience
 from nemesis.registry import KINDS
-from nemesis.remade import MOST_TIMES, ROUNDS, Remade, RemadeBackEffect, deletes_at_once
+from nemesis.remade import (
+    MOST_TIMES,
+    ROUNDS,
+    Remade,
+    RemadeBackEffect,
+    RemadeEffect,
+    deletes_at_once,
+)
 from nemesis.roster import roster_of
 from nemesis.undo import Restart
 from nemesis.written import refuse_senseless
@@ -338,6 +345,40 @@ def test_one_that_takes_no_records_is_no_effect(
     played.heal()
     assert isinstance(played.confirm_healed(LONG), BackEffect)
     assert played.places == ()
+
+
+def thrice() -> int:
+    """Return a seed by which the topic is made again three times."""
+    return next(seed for seed in range(99) if Random(seed).randint(1, remade.MOST_TIMES) == 3)
+
+
+@pytest.mark.parametrize(("enough_s", "lives"), [(20.0, 4), (0.0, 2)])
+def test_on_a_busy_machine_it_is_made_again_once(
+    world: World,
+    topics: TopicsCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    enough_s: float,
+    lives: int,
+) -> None:
+    monkeypatch.setattr(remade, "ENOUGH_S", enough_s)
+    played = fault(world, seed=thrice())
+    played.inject()
+    effect = played.confirm(LONG)
+    assert isinstance(effect, RemadeEffect)
+    assert (len(effect.incarnations), len(topics.lives)) == (lives, lives)
+    played.heal()
+
+
+def test_its_start_takes_no_longer_than_its_limit(
+    world: World, topics: TopicsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remade, "MADE_LIMIT_S", 600.0)
+    monkeypatch.setattr(remade, "TAKEN_LIMIT_S", 600.0)
+    monkeypatch.setattr(remade, "LONGEST_S", 0.5)
+    topics.stale_from = 0
+    with pytest.raises(WaitTimeoutError, match=r"waited 0\.\d+ s for .* to be served"):
+        fault(world).inject()
 
 
 def test_a_log_of_an_earlier_life_is_none_of_the_new_one(

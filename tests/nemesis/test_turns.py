@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,12 @@ from typing import Any
 import pytest
 
 from cluster.protocol import ClusterView
-from cluster.reference.simulator.agenda import Agenda
-from cluster.reference.simulator.tasks import Tasks
 from cluster.sessions import hidden_s
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from nemesis.scheduled import ScheduledFault
 from results.record.clock import NS_PER_S, pause_until
 from results.record.plan import Plan
-from results.record.runtime import new_event, start
 from tests.nemesis.both_worlds import WORLDS, Ground, fault, on
 from tests.nemesis.conftest import FakeCluster, World
 
@@ -58,41 +55,6 @@ def _apart_ns(one: Mapping[str, Any], other: Mapping[str, Any], *, of: str = "re
     return max(before, after)
 
 
-def _played(
-    world: World,
-    *faults: ScheduledFault,
-    ends_s: float = 60.0,
-    meanwhile: Callable[[], object] = lambda: None,
-) -> dict[int, tuple[float | None, str | None]]:
-    """Play faults in virtual time on brokers in memory.
-
-    Returns:
-        Of each fault when it was begun or skipped, in seconds, and why it had no effect.
-    """
-
-    for node in world.cluster.nodes:
-        world.paths.node(node).mkdir(parents=True)
-
-    def life() -> None:
-        stop, nemesis = new_event(), world.nemesis(*faults)
-        task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
-        meanwhile()
-        task.join(ends_s)
-        stop.set()
-        task.result()
-        nemesis.heal_all()
-        world.nemeses.remove(nemesis)
-        nemesis.close()  # What repeats is written when there is much of it, or at the end.
-
-    Tasks(Agenda()).run(life)
-    return {
-        row["fault_id"]: (
-            round(row["requested_ns"] / NS_PER_S, 1), json.loads(row["spec"])["without_effect"]
-        )
-        for row in world.last_rows()
-    }  # fmt: skip
-
-
 @pytest.fixture
 def gentle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have `isolate` take no node, as faults of the second lane."""
@@ -101,8 +63,7 @@ def gentle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("gentle")
 def test_who_waits_is_dealt_as_soon_as_all_has_been_whole_again(world: World) -> None:
-    began = _played(
-        world,
+    began = world.played(
         fault(1, "isolate", "n3", hold_s=2, lane=1),
         fault(2, "power-loss", "n1", at_s=1, hold_s=4),
         fault(3, "isolate", "n3", at_s=1.5, hold_s=2, lane=1),
@@ -120,7 +81,7 @@ def test_who_waits_is_dealt_as_soon_as_all_has_been_whole_again(world: World) ->
 def test_who_waited_too_long_says_for_what(world: World) -> None:
     alone = fault(1, "power-loss", "n1", hold_s=20)
     beside = fault(2, "isolate", "n3", at_s=1, hold_s=50, lane=1)
-    began = _played(world, alone, beside)
+    began = world.played(alone, beside)
     assert began[2][1] == (
         "fault 1 (power-loss) was ahead of it, which takes what a replica has and begins alone, and"
         " the main phase became too short for it"
@@ -137,7 +98,7 @@ def test_the_end_of_the_main_phase_ends_every_wait(world: World) -> None:
         fault(4, "kill", "n2", at_s=3, lane=3),
         fault(5, "kill", "n2", at_s=31, lane=3),
     )
-    began = _played(world, *faults, ends_s=30)
+    began = world.played(*faults, ends_s=30)
     assert began.pop(1) == (0, None)
     ended = "the main phase ended before the faults ahead of it were over"
     assert began == dict.fromkeys((2, 3, 4), (30, ended))
@@ -147,8 +108,7 @@ def test_the_end_of_the_main_phase_ends_every_wait(world: World) -> None:
 @pytest.mark.usefixtures("gentle")
 def test_what_is_never_over_keeps_what_takes_records_away_and_nobody_else(world: World) -> None:
     world.network.deaf_to_join = True
-    began = _played(
-        world,
+    began = world.played(
         fault(1, "isolate", "n3"),
         fault(2, "power-loss", "n1", at_s=1),
         fault(3, "kill", "n1", at_s=2),
@@ -167,8 +127,7 @@ def test_a_broker_that_does_not_come_back_holds_others_up_for_so_long(world: Wor
         return _without(whole(), "n1") if "kill n1" in world.cluster.calls else whole()
 
     world.cluster.view = lacking  # type: ignore[method-assign] # it never joins an ISR again
-    began = _played(
-        world,
+    began = world.played(
         fault(1, "power-loss", "n1", hold_s=1),
         fault(2, "isolate", "n3", at_s=1, lane=1),
         fault(3, "isolate", "n2", at_s=43, lane=1),
@@ -185,8 +144,7 @@ def test_a_broker_that_is_back_late_holds_others_up_no_longer_than_that(world: W
         pause_until(25)
         world.cluster.asleep.clear()
 
-    began = _played(
-        world,
+    began = world.played(
         fault(1, "power-loss", "n1", hold_s=1),
         fault(2, "isolate", "n3", at_s=1, lane=1),
         meanwhile=register_late,
@@ -205,8 +163,7 @@ def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(
         pause_until(36)
         world.cluster.asleep.clear()
 
-    began = _played(
-        world,
+    began = world.played(
         fault(1, "kill", "n1", hold_s=1),
         fault(2, "power-loss", "n2", at_s=due_s),  # Two nodes at a time are too many.
         meanwhile=register_late,
@@ -248,7 +205,7 @@ def test_who_comes_too_late_says_what_it_waited_for(
     whole = world.cluster.view
     if faults[0].kind == "pause":
         world.cluster.view = lambda: _without(whole(), "n1")  # type: ignore[method-assign]
-    assert str(_played(world, *faults)[2][1]).startswith(why)
+    assert str(world.played(*faults)[2][1]).startswith(why)
 
 
 @pytest.mark.parametrize("kind", ["isolate", "halves", "ring", "bridge"])
@@ -257,7 +214,7 @@ def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
 ) -> None:
     world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
     world.cluster.asleep.add("n1")
-    began = _played(world, fault(1, "kill", "n1", hold_s=1), fault(2, kind, "n2", at_s=30))
+    began = world.played(fault(1, "kill", "n1", hold_s=1), fault(2, kind, "n2", at_s=30))
     why = None if kind == "isolate" else "it takes or parts all nodes, and a fault before it"
     assert str(began[2][1]).startswith(str(why)), began
 
@@ -270,7 +227,7 @@ def test_no_node_is_lost_beside_nodes_that_are_divided(
 ) -> None:
     world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
     divided = fault(1, kind, "n2", hold_s=20)
-    began_s, why_not = _played(world, divided, fault(2, "kill", "n3", at_s=5, lane=1))[2]
+    began_s, why_not = world.played(divided, fault(2, "kill", "n3", at_s=5, lane=1))[2]
     assert began_s is not None
     assert (why_not, began_s < 10, began_s >= 20) == (None, at_once, not at_once), began_s
 
