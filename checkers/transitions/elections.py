@@ -4,7 +4,8 @@ From `leadership`, as `reigned.py` has it: each higher leader epoch is an electi
 is the last leader of before; `causes.py` says what had befallen that one. A leader that is gone
 leaves the ISR in the same step: one that stays in it was moved on purpose, by an order or because
 another replica is the preferred leader. The controllers' log says which elections were unclean;
-with ZooKeeper, a leader that was not in the ISR before is.
+with ZooKeeper, one of a leader that was not in the ISR before is, where the plan allows that or a
+fault ordered it.
 
 A deposed leader still answers if it was asked as leader (ListOffsets) after another broker had
 answered in a later epoch. That proves no promise broken: it may not know yet.
