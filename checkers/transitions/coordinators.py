@@ -1,8 +1,8 @@
 """Coordinators that moved, with work under way or without: of groups, transactions, share groups.
 
 From the controllers' log (`checkers.reigns`): the coordinator is the leader of one partition of an
-internal topic. Only partitions that coordinate a group, a transactional id, or a share group's state
-of a partition (KIP-932) of the plan count. `ops` say what its clients had under way: an operation
+internal topic. Only partitions that coordinate a group or a transactional id of the plan, or the
+positions of a share group (KIP-932), count. `ops` say what its clients had under way: an operation
 that began before the move and ended after it was certainly under way.
 
 What would not prove it: an operation that began or ended between the two times that bound a move.

@@ -1,9 +1,9 @@
 """What a group's rows reached, counted: two tables, the same in both engines.
 
-A succession is two transitions of one thread of one place with none of that thread between them, ten
-seconds apart at most. So what clients were refused does not part an election from what followed it.
-Of equal times, the order is that of the names. A transition that follows itself is one. What has no
-time is counted, and is in no succession.
+A succession is two transitions of one thread of one place with none of that thread between them,
+ten seconds apart at most. So what clients were refused does not part an election from what followed
+it. Of equal times, the order is that of the names. A transition that follows itself is one. What
+has no time is counted, and is in no succession.
 """
 
 from collections.abc import Iterable, Mapping

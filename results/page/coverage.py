@@ -36,7 +36,8 @@ class Coverage:
         """Return what was reached, new, and never reached, a sentence each."""
         pairs = many(self.pairs, "pair")
         of = f"{len(self.transitions)} of the {len(TRANSITIONS)} transitions of the catalogue"
-        told = [f"What it reached could not be worked out: {each}." for each in self.failed]
+        failed = "What it reached could not be worked out everywhere"
+        told = [f"{failed}: {each}." for each in self.failed]
         told.append(f"It reached {of}, and {pairs} of them in succession.")
         if self.first is not None:
             told.append(self._new())

@@ -90,7 +90,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         own = partial(names.cell, place=case.place)
         drawn = close_up(case, window=told.window, faults=faults, lines=lines, named=own)
     with index_beside(paths) as index:
-        known = recurrence(paths, verdict, plan, faults, index)
+        known = recurrence(paths, verdict, plan, faults, index=index)
         covered = coverage(paths, tables, verdict, index)
     return Investigation(
         verdict=verdict,

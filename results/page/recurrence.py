@@ -97,15 +97,10 @@ def recurrence(
     verdict: Verdict | None,
     plan: Plan | None,
     faults: list[FaultLine],
+    *,
     index: Index | None,
 ) -> Recurrence:
-    """Ask the store how often this run's failure came.
-
-    Args:
-        paths: The run.
-        verdict, plan, faults: Of it.
-        index: As `index_beside` gives it.
-    """
+    """Ask the store, if it has an index, how often this run's failure came."""
     confirmed = sorted({each.kind for each in faults if each.confirmed_s is not None})
     signature = None
     if verdict is not None:

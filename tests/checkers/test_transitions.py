@@ -1,13 +1,10 @@
 """Transitions of a partition: a record that has each, and its twin that does not."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
 from checkers.changes import deeds
-from checkers.facts import Disturbance, RemadeTopic, RunFacts, UncleanOrder
-from checkers.quorum import QuorumFacts
+from checkers.facts import Disturbance, RemadeTopic, UncleanOrder
 from checkers.transitions.causes import ORDERING, harm_of
 from checkers.transitions.refusals import error_of
 from nemesis.registry import KINDS
@@ -16,31 +13,22 @@ from results.record.tables import TABLES
 from results.record.transitions import CAUSES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, S, elected, facts, group, leads, log, made_plan
-from tests.checkers.reaching import counts, firsts
+from tests.checkers.reaching import (
+    about,
+    asked,
+    counts,
+    cut,
+    fault,
+    firsts,
+    gave,
+    look,
+    shared,
+    told,
+    took,
+    written,
+)
 
 DISK_FULL = "disk-full"
-
-
-def written(leader: int, epoch: int, offset: int, *isr: int, unclean: bool = False) -> Row:
-    """An entry of the controllers' log, committed at `offset` seconds."""
-    row = elected(leader, epoch, offset, unclean=unclean)
-    return {**row, "observer": "n1", "isr": list(isr or (1, 2, 3))}
-
-
-def told(epoch: int, leader: int, at: int) -> Row:
-    return leads(leader, epoch, at=at * S)
-
-
-def fault(kind: str, node: str, begun: int, ended: int, **more: object) -> Disturbance:
-    values: Row = {"kind": kind, "begun_ns": begun * S, "ended_ns": ended * S, **more}
-    return Disturbance(nodes=frozenset({node}), **values)
-
-
-def about(*faults: Disturbance, **changes: object) -> RunFacts:
-    """Facts by which the entry at an offset was committed in that second."""
-    commits = tuple((at + 1, at * S - S // 2, at * S) for at in range(60))
-    known = facts(quorum=QuorumFacts(commits=commits), milestones=(), disturbances=faults)
-    return replace(known, **changes)  # type: ignore[arg-type]  # By field name.
 
 
 MOVED = [written(1, 4, 10), written(2, 5, 20, 2, 3)]
@@ -213,18 +201,6 @@ def test_isrs_by_their_sizes() -> None:
         "isr/shrank-3-to-2": 1, "isr/shrank-2-to-1": 1, "isr/below-min": 1, "isr/grew-1-to-2": 1,
         "isr/back-to-min": 1, "isr/replaced": 1, "isr/grew-2-to-4+": 1,
     }  # fmt: skip
-
-
-def look(
-    node: str, end: int | None, at: float, *, life: int = 1, start: int = 0, mark: int = 0
-) -> Row:
-    return {"observed_ns": int(at * S), "node": node, "incarnation": life, "log_start_offset": start,
-            "log_end_offset": end, "high_watermark": mark}  # fmt: skip
-
-
-def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None) -> Row:
-    return {"node": node, "from_offset": start, "reason": reason, "source": "server-log",
-            "observed_ns": at}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -419,14 +395,6 @@ def test_producers_epochs_that_rise(
 GROUPED = about(plan=made_plan(workload="groups", concurrency=4, workers=1))
 
 
-def gave(process: int, at: int, kind: str = "rebalance-assigned") -> Row:
-    return {"op_id": at, "process": process, "kind": kind, "time_ns": at * S, "offset": 0}
-
-
-def took(process: int, at: int) -> Row:
-    return gave(process, at, "rebalance-revoked")
-
-
 @pytest.mark.parametrize(
     ("rows", "names"),
     [
@@ -440,11 +408,6 @@ def took(process: int, at: int) -> Row:
 def test_what_rebalances_do_with_a_partition(rows: list[Row], names: list[str]) -> None:
     found = counts(group(GROUPED, assignments=rows), "group")
     assert sorted(found) == [f"group/{name}" for name in names]
-
-
-def asked(act: str, offset: int | None, at: int, *, outcome: str = "ok") -> Row:
-    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S + 1,
-            "offset": offset, "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -461,11 +424,6 @@ def asked(act: str, offset: int | None, at: int, *, outcome: str = "ok") -> Row:
 )
 def test_positions_that_members_are_told(rows: list[Row], name: str) -> None:
     assert counts(group(GROUPED, commits=rows), "group") == {f"group/{name}": 1}
-
-
-def shared(act: str, at: int, *, count: int | None = None, outcome: str = "ok") -> Row:
-    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S,
-            "offset": 3, "value": A, "delivery_count": count, "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(

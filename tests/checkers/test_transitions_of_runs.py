@@ -8,29 +8,23 @@ from checkers.facts import Disturbance
 from checkers.reigns import GROUPS, SHARES, TRANSACTIONS, UNENDED_NS, Cut, Reign
 from checkers.transitions.tables import reached
 from cluster.coordinators import key_partition
-from results.record.identities import group_of, transactional_id
+from results.record.identities import group_of
 from results.record.milestones import Milestone
 from results.record.topics import CreatedTopic
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, made_plan, whole_run
-from tests.checkers.reaching import counts, firsts, pairs
-
-
-def answer(node: int, epoch: int, leader: int, at: int) -> Row:
-    role = "leader" if node == leader else "follower"
-    said = {"role": role, "epoch": epoch, "leader": leader}
-    return {"observed_ns": at * S, "node": f"n{node}", "incarnation": 1, **said}
-
-
-def state(node: int, epoch: int, role: str | None, *, voted: int | None = None) -> Row:
-    """A line of a controller's own log, or its file, which have no time."""
-    return {"observed_ns": None, "node": f"n{node}", "incarnation": 0, "role": role,
-            "epoch": epoch, "leader": None, "voted_for": voted}  # fmt: skip
-
-
-def killed(node: str, begun: int, ended: int, kind: str = "kill") -> Disturbance:
-    return Disturbance(kind=kind, begun_ns=begun * S, ended_ns=ended * S, nodes=frozenset({node}))
-
+from tests.checkers.reaching import (
+    TRANSACTIONAL,
+    answer,
+    counts,
+    firsts,
+    killed,
+    op,
+    pairs,
+    reign,
+    state,
+    transaction,
+)
 
 OPEN = facts(milestones=())
 """Of a run whose brokers were not stopped."""
@@ -113,24 +107,6 @@ def test_votes_of_the_quorum() -> None:
     assert voting(*running) == {"quorum/voted-twice-running"}
     later = [state(1, 2, None, voted=1), state(1, 4, None, voted=3)]
     assert voting(*later) == {"quorum/changed-vote"}
-
-
-TRANSACTIONAL = {"workload": "txn", "concurrency": 4, "workers": 1}
-PLAN = made_plan(**TRANSACTIONAL)
-ID = transactional_id(0, PLAN)
-
-
-def reign(topic: str, leader: int, epoch: int, span: tuple[int, int]) -> Reign:
-    return Reign(
-        topic=topic, partition=0, leader=leader, epoch=epoch, from_ns=span[0] * S,
-        until_ns=span[1] * S,
-    )  # fmt: skip
-
-
-def op(number: int, begun: int, ended: int | None, *, error: str | None = None, f: str = "txn",
-       process: int = 0) -> Row:  # fmt: skip
-    return {"op_id": number, "process": process, "f": f, "invoke_ns": begun * S,
-            "complete_ns": None if ended is None else ended * S, "error": error}  # fmt: skip
 
 
 BEYOND = UNENDED_NS // S + 1
@@ -233,11 +209,6 @@ def test_coordinators_of_groups_and_their_truncated_logs() -> None:
     assert firsts(whole_run(known, ops=[member]), "coordinator") == {
         "coordinator/group-moved-in-flight": 22 * S, "coordinator/group-log-cut": None,
     }  # fmt: skip
-
-
-def transaction(number: int, decision: str, outcome: str) -> Row:
-    return {"txn_id": number, "op_id": number, "transactional_id": ID, "decision": decision,
-            "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """What runs of a store reached: for programs, in the index, in the terminal, on page and site."""
 
 import io
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from results.index import open_index
+from results.index import Index, open_index
 from results.index.steps import named, numbered
+from results.page import recurrence
 from results.reached import Reached, reached, transitions_of
 from results.record.paths import RunPaths
 from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
@@ -160,6 +163,23 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
         f" election/unclean; and 1 pair.\nNo run of this store reached {never} other transitions."
     ) in text
     assert f"reached: {KILLED}, {SHRANK}; and 1 pair." in shown(early)
+
+
+@pytest.mark.parametrize("tell", [shown, render_report])
+def test_the_index_is_opened_once(
+    tell: Callable[[RunPaths], str],
+    two: tuple[RunPaths, RunPaths],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Store] = []
+
+    def counted(store: Store) -> AbstractContextManager[Index]:
+        opened.append(store)
+        return open_index(store)
+
+    monkeypatch.setattr(recurrence, "open_index", counted)
+    assert "No earlier run of this store reached" in tell(two[1])
+    assert len(opened) == 1
 
 
 def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:
