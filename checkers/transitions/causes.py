@@ -50,7 +50,8 @@ _CUTS = frozenset({
 """Kinds that a script may order without a family."""
 _BETWEEN = frozenset({"bridge", "ring"})
 """Kinds that cut links between others than their targets, too."""
-ORDERING = frozenset({"preferred-election", "reassignment"})
+REASSIGNING = frozenset({"reassignment"})
+ORDERING = frozenset({"preferred-election"}) | REASSIGNING
 _KILLS_IN_TURN = "aftermath"
 _KEEPER = frozenset({"keeper", "keeper-links"})
 _RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
@@ -68,10 +69,12 @@ def harm_of(fault: Disturbance) -> str:
     return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
 
 
-def was_ordered(facts: RunFacts, place: tuple[str, int], span: Span) -> bool:
+def was_ordered(
+    facts: RunFacts, place: tuple[str, int], span: Span, kinds: frozenset[str] = ORDERING
+) -> bool:
     """Tell whether a fault was ordering an election, or a reassignment, of a partition."""
     return any(
-        each.kind in ORDERING and each.place in {place, None} and _meets(each, span, 0)
+        each.kind in kinds and each.place in {place, None} and _meets(each, span, 0)
         for each in facts.disturbances
     )
 

@@ -124,6 +124,15 @@ def test_elections_that_need_no_fault(rows: list[Row], found: dict[str, int]) ->
     assert counts(group(about(), leadership=rows), "election", "leader") == found
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("reassignment", "ordered"), ("preferred-election", "unclean")]
+)
+def test_a_reassignment_may_end_with_a_leader_that_was_in_no_isr(kind: str, name: str) -> None:
+    rows = [written(1, 4, 10, 1), written(3, 5, 20, 3, unclean=True)]
+    known = about(fault(kind, "n3", 15, 21, place=("log-0", 0)))
+    assert counts(group(known, leadership=rows), "election") == {f"election/{name}": 1}
+
+
 def test_elections_of_the_stop_are_our_own_doing() -> None:
     noted = Milestone(name="noted", at_ns=15 * S)
     known = facts(quorum=about().quorum, milestones=(noted,))

@@ -27,10 +27,15 @@ KILLED, UNCLEAN, SHRANK = "election/leader-killed", "election/unclean", "isr/shr
 
 
 def reaching(
-    store: Path, stamp: str, names: tuple[str, ...], pairs: tuple[tuple[str, str], ...] = ()
+    store: Path,
+    stamp: str,
+    names: tuple[str, ...],
+    pairs: tuple[tuple[str, str], ...] = (),
+    *,
+    because: tuple[str, ...] = (),
 ) -> RunPaths:
     """Plant a run that reached some transitions, the first of them twice, in two partitions."""
-    paths = plant(store, stamp)
+    paths = plant(store, stamp, because=because)
     rows = [
         {"topic": "log-0", "partition": partition, "transition": name, "count": 1 + partition,
          "first_ns": None if name == UNCLEAN else (30 - partition) * 10**9}
@@ -167,10 +172,9 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
 
 @pytest.mark.parametrize("tell", [shown, render_report])
 def test_the_index_is_opened_once(
-    tell: Callable[[RunPaths], str],
-    two: tuple[RunPaths, RunPaths],
-    monkeypatch: pytest.MonkeyPatch,
+    tell: Callable[[RunPaths], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both what was new and how often it failed like that stand in it."""
     opened: list[Store] = []
 
     def counted(store: Store) -> AbstractContextManager[Index]:
@@ -178,7 +182,9 @@ def test_the_index_is_opened_once(
         return open_index(store)
 
     monkeypatch.setattr(recurrence, "open_index", counted)
-    assert "No earlier run of this store reached" in tell(two[1])
+    said = tell(reaching(tmp_path, EARLY, (KILLED,), because=("the run failed: no room",)))
+    assert "No earlier run of this store reached" in said
+    assert "It was not seen in any other run of this store" in said
     assert len(opened) == 1
 
 
