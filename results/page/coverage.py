@@ -38,22 +38,23 @@ class Coverage:
         of = f"{len(self.transitions)} of the {len(TRANSITIONS)} transitions of the catalogue"
         failed = "What it reached could not be worked out everywhere"
         told = [f"{failed}: {each}." for each in self.failed]
-        told.append(f"It reached {of}, and {pairs} of them in succession.")
+        told.append(f"It reached {of}, and {pairs} in succession.")
         if self.first is not None:
             told.append(self._new())
         if self.never is not None:
-            told.append(f"No run of this store reached {many(self.never, 'other transition')}.")
+            never = f"{many(self.never, 'transition')} of the catalogue"
+            told.append(f"Never reached in this store: {never}.")
         return told
 
     def _new(self) -> str:
         first = self.first or Reached()
         names = [name for name in TRANSITIONS if name in first.transitions]
         if not names and not first.successions:
-            return "An earlier run of this store reached all of that."
+            return "Nothing of that is new: earlier runs of this store reached it all."
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = f"{', '.join(names[:_NAMED])}{more}" if names else "no transition"
         pairs = many(len(first.successions), "pair")
-        return f"No earlier run of this store reached: {listed}; and {pairs}."
+        return f"New in this store: {listed}; and {pairs}."
 
 
 def coverage(

@@ -110,6 +110,17 @@ ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 })  # fmt: skip
 """The errors that answer each request: Kafka's names, and what clients say by themselves."""
 
+_OTHERWISE: Mapping[str, str] = MappingProxyType({
+    "client-timed-out": "its client's time was over",
+    "client-transport": "its client's connection failed",
+    "client-state": "its client was in a state that forbids it",
+    "client-fenced": "its client said that it was fenced",
+    "client-purged": "its client purged what waited",
+    "client-queue-full": "its client's queue was full",
+    "other": "an error that this list does not have",
+})  # fmt: skip
+"""What clients say by themselves."""
+
 _LEADERS: Mapping[str, str] = MappingProxyType({
     "election/unclean": "A partition got a leader from outside of the ISR.",
     "election/renewed": "The leader of a partition went on in a higher leader epoch.",
@@ -187,10 +198,14 @@ _GROUPS: Mapping[str, str] = MappingProxyType({
         "A rebalance gave a partition to another member, and the last one was not seen to lose it."
     ),
     "group/revoked": "A rebalance took a partition from its member.",
-    "group/no-position": "A member was told that nothing was committed, and nothing was.",
-    "group/at-last-commit": "A member was told the last position that was acknowledged before.",
-    "group/ahead-of-last-commit": "A member was told a higher position than that.",
-    "group/behind-last-commit": "A member was told a lower position than that.",
+    "group/no-position": "A member was told no position, and none had been acknowledged.",
+    "group/at-last-commit": "A member was told the last position that had been acknowledged.",
+    "group/ahead-of-last-commit": (
+        "A member was told a higher position than the last one that had been acknowledged."
+    ),
+    "group/behind-last-commit": (
+        "A member was told a lower position than the last one that had been acknowledged."
+    ),
 })  # fmt: skip
 _QUORUM: Mapping[str, str] = MappingProxyType({
     "quorum/elected-next-epoch": "The quorum elected a leader in the very next epoch.",
@@ -259,9 +274,7 @@ def _roles() -> Iterator[tuple[str, str]]:
 def _errors() -> Iterator[tuple[str, str]]:
     for asked, errors in ERRORS.items():
         for error in errors:
-            why = f"the client said {error.removeprefix('client-')}"
-            why = why if error.startswith("client-") else f"the error {error}"
-            why = "an error that this list does not have" if error == "other" else why
+            why = _OTHERWISE.get(error, f"the error {error}")
             yield f"refused/{asked}-{error}", f"{ASKED[asked].capitalize()} failed: {why}."
 
 

@@ -164,10 +164,11 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
     text = shown(late)
     assert (
         f"what was reached\nIt reached 2 of the {len(TRANSITIONS)} transitions of the catalogue,"
-        " and 2 pairs of them in succession.\nNo earlier run of this store reached:"
-        f" election/unclean; and 1 pair.\nNo run of this store reached {never} other transitions."
+        " and 2 pairs in succession.\nNew in this store:"
+        f" election/unclean; and 1 pair.\nNever reached in this store: {never} transitions of the"
+        " catalogue."
     ) in text
-    assert f"reached: {KILLED}, {SHRANK}; and 1 pair." in shown(early)
+    assert f"New in this store: {KILLED}, {SHRANK}; and 1 pair." in shown(early)
 
 
 @pytest.mark.parametrize("tell", [shown, render_report])
@@ -183,7 +184,7 @@ def test_the_index_is_opened_once(
 
     monkeypatch.setattr(recurrence, "open_index", counted)
     said = tell(reaching(tmp_path, EARLY, (KILLED,), because=("the run failed: no room",)))
-    assert "No earlier run of this store reached" in said
+    assert "New in this store" in said
     assert "It was not seen in any other run of this store" in said
     assert len(opened) == 1
 
@@ -196,7 +197,7 @@ def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:
 
 def test_nothing_new_is_said_so(tmp_path: Path) -> None:
     reaching(tmp_path, EARLY, (KILLED,))
-    assert "An earlier run of this store reached all of that." in shown(
+    assert "Nothing of that is new: earlier runs of this store reached it all." in shown(
         reaching(tmp_path, LATE, (KILLED,))
     )
 
