@@ -2,8 +2,8 @@
 
 Run it with `python -m benchmarks.fuzz [--records 10000] [--seed 1] [--only N]` from the repository.
 It prints how many records became valid, unknown, invalid, by damage, and ends with 1 if anything
-was raised, any checker crashed, any record took longer than the limit, or a valid run became
-invalid by damage that only loses or repeats rows (see `tests/checkers/fuzzed.py`).
+was raised, any checker or the coverage crashed, any record took longer than the limit, or a valid
+run became invalid by damage that only loses or repeats rows (see `tests/checkers/fuzzed.py`).
 """
 
 import argparse
@@ -21,6 +21,7 @@ from shutil import rmtree
 
 from checkers.run import judge_runs
 from results.record.clock import stopwatch_s
+from results.record.verdict import UNCOVERED
 from tests.checkers.fuzzed import Bases, Fuzzed, fuzz, write_bases
 
 LIMIT_S = 60
@@ -38,7 +39,7 @@ class Outcome:
         record: What was done to what.
         verdict: Its words, `raised`, or `hung`.
         sentences: Why it is unknown; the anomalies of an invalid one; the error.
-        crashes: Sentences on checkers that crashed.
+        crashes: Sentences on checkers that crashed, and on coverage that did.
         took_s: Seconds.
     """
 
@@ -77,6 +78,8 @@ def judged(seed: int, bases: Bases, folder: Path) -> Outcome:
     else:
         verdict, sentences = found.valid.value, tuple(map(str, found.unknown_because))
         crashes = tuple(each for each in sentences if "crashed" in each)
+        uncovered = found.stats.get(UNCOVERED)
+        crashes += tuple(map(str, uncovered)) if isinstance(uncovered, list) else ()
         if verdict == "invalid":
             sentences = tuple(
                 f"{name}: {example.sentence}"

@@ -19,6 +19,7 @@ from checkers.statistics import STATISTICS, partition_statistics, run_statistics
 from checkers.transitions.tables import reached
 
 CHECK, STATISTIC, DERIVED, DAMAGED = "check", "statistic", "derived", "damaged"
+UNCOVERED = "uncovered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class Piece:
         run_id: As recorded in the tables.
         topic, topic_id, partition: Which group; empty and -1 for the whole run.
         kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (Arrow IPC
-            streams), `DAMAGED` (a table that is not what was written; without a payload).
+            streams), `DAMAGED` (a table that is not what was written; without a payload),
+            `UNCOVERED` (why nobody knows what the group reached, in UTF-8).
         name: Of the checker, the statistic, the derivation, or the table.
         payload: See `kind`.
     """
@@ -50,10 +52,13 @@ class Gathered:
     Attributes:
         checks: By place.
         statistics: Every table of `STATISTICS`, rows by place.
+        uncovered: Where, and why, it could not be worked out what was reached. That decides
+            nothing.
     """
 
     checks: Mapping[Place, list[CheckResult]]
     statistics: Mapping[str, pa.Table]
+    uncovered: tuple[str, ...] = ()
 
 
 def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> list[Piece]:
@@ -70,6 +75,9 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     figures = {} if facts.history else guarded("statistics", group, _figures)
     if isinstance(figures, CheckResult):
         results, figures = [*results, figures], {}
+    covered = {} if facts.history else guarded("coverage", group, reached)
+    uncovered = [covered] if isinstance(covered, CheckResult) else []
+    figures = figures if isinstance(covered, CheckResult) else {**figures, **covered}
     derived: dict[str, pa.Table] = {}
     of_clients = not group.of_quorum and group.remade is None
     for each in DERIVATIONS if partition >= 0 and of_clients else ():
@@ -91,12 +99,15 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
             [(name, pack(rows.cast(STATISTICS[name]))) for name, rows in figures.items()],
         ),
         *_pieces(facts, place, DERIVED, [(name, pack(rows)) for name, rows in derived.items()]),
+        *_pieces(
+            facts, place, UNCOVERED, [(each.name, str(each.error).encode()) for each in uncovered]
+        ),
     ]
 
 
 def _figures(group: Group) -> dict[str, pa.Table]:
     if group.of_quorum or group.remade:
-        return reached(group)  # It is none of the partitions that clients write to.
+        return {}  # It is none of the partitions that clients write to.
     return run_statistics(group) if group.partition < 0 else partition_statistics(group)
 
 
@@ -145,6 +156,7 @@ def _pieces(
 def gathered(pieces: Iterable[Piece]) -> Gathered:
     """Put the pieces of one run together, in the order of their places."""
     checks: defaultdict[Place, list[CheckResult]] = defaultdict(list)
+    uncovered: list[str] = []
     parts: dict[str, list[pa.Table]] = {
         name: [schema.empty_table()] for name, schema in STATISTICS.items()
     }
@@ -154,8 +166,10 @@ def gathered(pieces: Iterable[Piece]) -> Gathered:
         elif piece.kind == CHECK:
             place = (piece.topic, piece.topic_id, piece.partition)
             checks[place].append(parse_result(piece.payload.decode()))
+        elif piece.kind == UNCOVERED:
+            uncovered.append(piece.payload.decode())
     tables = {name: pa.concat_tables(each).combine_chunks() for name, each in parts.items()}
-    return Gathered(checks=dict(checks), statistics=tables)
+    return Gathered(checks=dict(checks), statistics=tables, uncovered=tuple(uncovered))
 
 
 def pack(table: pa.Table) -> bytes:

@@ -1,7 +1,7 @@
 """The figures of a verdict, from the statistics of a run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +12,18 @@ from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
 from results.record.milestones import INTERRUPTED, STOPPED_ON, WATCHER_ENDED
 from results.record.terms import Outcome
+from results.record.verdict import UNCOVERED
 
 
-def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, object]:
+def figures(
+    facts: RunFacts, statistics: Mapping[str, pa.Table], uncovered: Sequence[str] = ()
+) -> dict[str, object]:
     """Return what `verdict.json` has as `stats`.
 
     Args:
         facts: The run's context.
         statistics: Every table of `STATISTICS` by name.
+        uncovered: Where, and why, it could not be worked out what was reached.
     """
     return {
         **_ops(statistics["totals"]),
@@ -29,6 +33,7 @@ def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, ob
         "unavailable_s": _longest_unavailable_s(statistics["availability"]),
         "elections": _elections(statistics["leaders"]),
         **_stopped(facts),
+        **({UNCOVERED: list(uncovered)} if uncovered else {}),
     }
 
 

@@ -133,6 +133,7 @@ def _why_op(group: Group, found: Anomaly) -> str:
     mine = select(ops, equal(ops, "op_id", op_id))
     process, begun_ns = (int(ints(mine, name).max(initial=-1)) for name in ("process", "invoke_ns"))
     of_it = equal(ops, "process", process) & equal(ops, "outcome", Outcome.INFO.value)
+    of_it &= present(ops, "invoke_ns")
     before = select(ops, of_it & (ints(ops, "invoke_ns") < begun_ns)).sort_by("invoke_ns")
     if process < 0 or not before.num_rows or mine.num_rows > 1:
         return _why_value(group, found)

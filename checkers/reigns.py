@@ -21,7 +21,8 @@ from checkers.columns import equal, ints, present, select, texts
 from results.record.terms import Source
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-"""The topics whose partitions' leaders coordinate groups, and transactions."""
+SHARES = "__share_group_state"
+"""The topics whose partitions' leaders coordinate groups, transactions, and share groups' state."""
 LATE_NS = 2_000_000_000
 """An answer may be so much older than its time, and a broker may learn of its role so late."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
@@ -109,7 +110,7 @@ CUT_COLUMNS = ("topic", "partition", "node", "from_offset")
 
 def cuts(truncations: pa.Table) -> tuple[Cut, ...]:
     """Return the truncations of the internal topics' replicas, from rows of `truncations`."""
-    inner = select(truncations, equal(truncations, "topic", GROUPS, TRANSACTIONS))
+    inner = select(truncations, equal(truncations, "topic", GROUPS, TRANSACTIONS, SHARES))
     numbers = (ints(inner, name).tolist() for name in ("partition", "from_offset"))
     rows = zip(texts(inner, "topic"), texts(inner, "node"), *numbers, strict=True)
     return tuple(
@@ -184,8 +185,8 @@ def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
 
     Args:
         known: All leader epochs of the run: they tell how many partitions the topic has.
-        topic: `GROUPS` or `TRANSACTIONS`.
-        key: The group's name, or the transactional id.
+        topic: `GROUPS`, `TRANSACTIONS` or `SHARES`.
+        key: The group's name, the transactional id, or `GROUP:TOPIC-ID:PARTITION`.
     """
     partitions = {each.partition for each in known if each.topic == topic}
     if not partitions or partitions != set(range(len(partitions))):

@@ -195,5 +195,5 @@ def _verdict(root: Path, facts: RunFacts, pieces: Sequence[Piece], engine: str) 
         found.checks,
         judge=facts.judge,
         engine=engine,
-        stats=figures(facts, found.statistics),
+        stats=figures(facts, found.statistics, found.uncovered),
     )

@@ -26,7 +26,7 @@ from checkers.columns import (
     within,
 )
 from checkers.group import LEADER_SOURCES, Group
-from checkers.transitions.tables import SCHEMAS, reached
+from checkers.transitions.tables import SCHEMAS
 from results.record.clock import NS_PER_S
 from results.record.terms import Outcome, Phase, Source
 
@@ -63,7 +63,8 @@ STATISTICS: dict[str, pa.Schema] = {
     ),
     **SCHEMAS,
 }  # fmt: skip
-"""`calm_` counts the windows of the main phase that no fault touched."""
+"""`calm_` counts the windows of the main phase that no fault touched. `checkers.transitions` makes
+the tables of `SCHEMAS`."""
 _LONGEST_S = 3_600
 """No send is under way for longer: clients give up before."""
 _BROKERS = 1 << 31
@@ -79,14 +80,12 @@ def run_statistics(group: Group) -> dict[str, pa.Table]:
         "totals": _totals(ops),
         "offered": _offered(group.table("arrivals"), faults),
         "faults": faults.select(STATISTICS["faults"].names),
-        **reached(group),
     }
 
 
 def partition_statistics(group: Group) -> dict[str, pa.Table]:
     """Return the figures of one partition."""
-    figures = {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
-    return {**figures, **reached(group)}
+    return {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
 
 
 def availability(group: Group) -> pa.Table:

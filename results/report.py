@@ -16,7 +16,6 @@ from markupsafe import Markup, escape
 from results.engine import size_words, template_engine
 from results.environment import read_environment
 from results.page.bundles import bundle_link
-from results.page.coverage import coverage
 from results.page.facts import facts_of
 from results.page.fault_kinds import kind_lines
 from results.page.figures import figures
@@ -134,7 +133,7 @@ def render_report(
         "terms": terms_in(f"{found.head.sentence} {found.head.cause} {found.witness_says}"),
         **_evidence(paths, tables, found),
         **_statistics(paths, tables, found, plots=plots),
-        "coverage": coverage(paths, tables),
+        "coverage": found.coverage,
         "timeline": timeline(
             tables,
             milestones=found.milestones,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 
 from results.environment import read_environment
-from results.page.coverage import Coverage, coverage
+from results.page.coverage import Coverage
 from results.page.fault_kinds import kind_lines
 from results.page.figures import figures
 from results.page.investigation import Investigation, investigate
@@ -69,7 +69,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
         _print_resting(found.verdict, console)
     _print_faults(found.faults, console)
     _print_figures(tables, found, console)
-    _print_coverage(coverage(paths, tables), console)
+    _print_coverage(found.coverage, console)
     _print_phases(paths, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
         say(console, f"{damaged} is damaged, and was left out", style="yellow")

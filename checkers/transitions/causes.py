@@ -1,6 +1,7 @@
 """Why a leader was replaced: the faults that were in force at its node, or had just been.
 
-A fault in force counts before one that was just over, and what ends a broker before what slows it.
+A fault in force counts before one that was just over, and what ends a broker, by itself or by a
+fault, before what slows it.
 That a fault was in force does not prove that it caused the election; that none was proves that none
 of the schedule did. A leader whose node nothing had hit may have been replaced because the active
 controller was: the next one knows nobody alive yet.
@@ -17,6 +18,8 @@ Span = tuple[int, int]
 """From when to when something happened, in nanoseconds since the run's start."""
 
 DISK_FAULT = "leader-disk-fault"
+_ENDING = frozenset({"leader-killed", "leader-stopped", DISK_FAULT})
+"""After these a broker is gone, or may go; after the others it goes on."""
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -47,7 +50,8 @@ _CUTS = frozenset({
 """Kinds that a script may order without a family."""
 _BETWEEN = frozenset({"bridge", "ring"})
 """Kinds that cut links between others than their targets, too."""
-ORDERING = frozenset({"preferred-election", "reassignment"})
+REASSIGNING = frozenset({"reassignment"})
+ORDERING = frozenset({"preferred-election"}) | REASSIGNING
 _KILLS_IN_TURN = "aftermath"
 _KEEPER = frozenset({"keeper", "keeper-links"})
 _RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
@@ -65,10 +69,12 @@ def harm_of(fault: Disturbance) -> str:
     return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
 
 
-def was_ordered(facts: RunFacts, place: tuple[str, int], span: Span) -> bool:
+def was_ordered(
+    facts: RunFacts, place: tuple[str, int], span: Span, kinds: frozenset[str] = ORDERING
+) -> bool:
     """Tell whether a fault was ordering an election, or a reassignment, of a partition."""
     return any(
-        each.kind in ORDERING and each.place in {place, None} and _meets(each, span, 0)
+        each.kind in kinds and each.place in {place, None} and _meets(each, span, 0)
         for each in facts.disturbances
     )
 
@@ -87,18 +93,27 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
         span: When the next one was elected: not before, and by when.
         place: The partition; None: the quorum.
     """
-    lasting = [each for each in facts.disturbances if _meets(each, span, 0)]
-    recent = [each for each in facts.disturbances if _meets(each, span, SETTLED_NS)]
-    if harms := _harms(lasting, node):
-        return _worst(harms)
+    lasting = _harms([each for each in facts.disturbances if _meets(each, span, 0)], node)
+    if ends := lasting & _ENDING:
+        return _worst(ends)
     if _ended(facts, node, span):
         return DISK_FAULT if DISK_FAULT in harms_to(facts, node, span) else "leader-ended"
+    if lasting:
+        return _worst(lasting)
     if place and was_ordered(facts, place, span):
         return "ordered"
     if harms := harms_to(facts, node, span):
         return _worst(harms)
-    hit = any(each.controller or each.family in _KEEPER for each in recent)
-    return "controller-hit" if place and hit else "unexplained"
+    return "controller-hit" if place and _was_controller_hit(facts, span) else "unexplained"
+
+
+def _was_controller_hit(facts: RunFacts, span: Span) -> bool:
+    """Tell whether a fault hit the active controller at some time or shortly before."""
+    return any(
+        each.family in _KEEPER or (each.controller and bool(harm_of(each)))
+        for each in facts.disturbances
+        if _meets(each, span, SETTLED_NS)
+    )
 
 
 def _meets(fault: Disturbance, span: Span, later_ns: int) -> bool:

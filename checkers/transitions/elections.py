@@ -4,7 +4,8 @@ From `leadership`, as `reigned.py` has it: each higher leader epoch is an electi
 is the last leader of before; `causes.py` says what had befallen that one. A leader that is gone
 leaves the ISR in the same step: one that stays in it was moved on purpose, by an order or because
 another replica is the preferred leader. The controllers' log says which elections were unclean;
-with ZooKeeper, a leader that was not in the ISR before is.
+with ZooKeeper, one of a leader that was not in the ISR before is, where the plan allows that or a
+fault ordered it. A reassignment may end with a leader that was in no ISR before, and is none.
 
 A deposed leader still answers if it was asked as leader (ListOffsets) after another broker had
 answered in a later epoch. That proves no promise broken: it may not know yet.
@@ -19,7 +20,7 @@ from checkers.changes import NEVER_NS
 from checkers.columns import Ints, distinct, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.transitions.causes import cause_of, was_ordered
+from checkers.transitions.causes import REASSIGNING, cause_of, was_ordered
 from checkers.transitions.events import Events, end_of_run_ns
 from checkers.transitions.reigned import Step, changes_of
 from results.record.terms import Source
@@ -57,7 +58,8 @@ def _name(
         vacant_ns: Not before that the partition lost its last leader; None: it had one.
     """
     if after.unclean:
-        return "unclean"
+        moved = was_ordered(facts, place, after.span, REASSIGNING)
+        return "ordered" if moved else "unclean"
     if after.leader == last:
         return "renewed" if vacant_ns is None else "returned"
     if vacant_ns is None and last in (after.isr or ()):

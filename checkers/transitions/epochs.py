@@ -4,8 +4,9 @@ From `leadership`, as `reigned.py` has it, and the leader epochs of `replica_rec
 the run. Only epochs between the first and the last one that has records count: what was deleted
 from the beginning of a log, and leaders after the last send, prove nothing.
 
-What would not prove it: an epoch without a leader. That an epoch has no record does not prove that
-none was written in it: it may have been truncated in all replicas.
+What would not prove it: an epoch without a leader, or a topic that is compacted, whose records may
+be gone. That an epoch has no record does not prove that none was written in it: it may have been
+truncated in all replicas.
 """
 
 from checkers.columns import Ints, distinct, equal, ints, runs_of
@@ -17,6 +18,8 @@ from results.record.transitions import STREAKS
 
 def find(group: Group, events: Events) -> None:
     """Add the streaks of leader epochs without a record."""
+    if group.facts.compacted:
+        return
     written = _written(group)
     led = {step.epoch: step.by_ns for step in steps_of(group) if step.leader >= 0}
     if not len(written):

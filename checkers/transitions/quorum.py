@@ -71,7 +71,8 @@ def find(group: Group, places: Places) -> None:
     _add_elections(group.facts, states, epochs, events)
     _add_votes(states, epochs, events)
     _add_two_leaders(told, events)
-    logged = select(states, ~present(states, "observed_ns"))
+    # A node's `quorum-state` file, which tells a log end, is the last of its states once more.
+    logged = select(states, ~present(states, "observed_ns") & ~present(states, "log_end_offset"))
     for node in words_of(logged, "node"):
         _add_roles(select(logged, equal(logged, "node", node)), epochs, events)
 

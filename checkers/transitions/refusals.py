@@ -21,7 +21,7 @@ from checkers.transitions.events import Events
 from results.record.terms import F
 from results.record.transitions import ERRORS
 
-_NAME = re.compile(r"(?:^|[\s:])(?P<name>_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_[A-Z]{4,}):")
+_NAME = re.compile(r"(?:^|[\s:])(?P<name>_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_[A-Z]{4,}|UNKNOWN):")
 _CLASS = re.compile(r"\b(?P<name>(?:[A-Z][a-z0-9]+)+)(?:Exception|Error)\b")
 _PURPOSE = "on purpose"
 _SILENCES = ("no report came", "were not answered", "did not return")

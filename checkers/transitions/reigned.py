@@ -18,6 +18,7 @@ from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, equal, ints, order_of, present, runs_of, select, take, texts
 from checkers.controllers_log import entries
 from checkers.group import Group
+from checkers.reigns import UNENDED_NS
 from checkers.transitions.events import end_of_run_ns
 from results.record.terms import Source
 
@@ -59,9 +60,17 @@ def changes_of(group: Group) -> Iterator[tuple[Step, Step]]:
     yield from pairwise(steps_of(group))
 
 
+def begins_of(group: Group) -> tuple[Step, ...]:
+    """Return the steps that begin a leader epoch, the first one that is known too."""
+    begins = (after for before, after in changes_of(group) if after.epoch > before.epoch)
+    return (*steps_of(group)[:1], *begins)
+
+
 def _steps_of(group: Group) -> tuple[Step, ...]:
     found = _logged(group) or _kept(group) or _believed(group)
-    end_ns = end_of_run_ns(group.facts)
+    end_ns = min(
+        end_of_run_ns(group.facts), UNENDED_NS
+    )  # Whatever nobody told is beyond all times.
     return tuple(each for each in found if each.by_ns < end_ns)
 
 
@@ -106,20 +115,29 @@ def _first_seen(group: Group) -> dict[int, int]:
 
 
 def _kept(group: Group) -> list[Step]:
-    """Return the steps by ZooKeeper; a leader is unclean if it was not in the ISR before."""
+    """Return the steps by ZooKeeper.
+
+    A leader is unclean if it was not in the ISR before, and the plan or an order let it be elected:
+    between two looks the ISR may have changed, too.
+    """
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))
     found = _ascending(told)
     return [
-        each if before is None else replace(each, unclean=_is_outside(each, before))
+        each if before is None else replace(each, unclean=_is_unclean(group, each, before))
         for before, each in zip([None, *found], found, strict=False)
     ]
 
 
-def _is_outside(after: Step, before: Step) -> bool:
+def _is_unclean(group: Group, after: Step, before: Step) -> bool:
     """Tell whether a leader came from outside of the ISR, by what stands in ZooKeeper."""
     known = before.isr and after.leader >= 0 and after.epoch > before.epoch
-    return bool(known) and after.leader not in (before.isr or ())
+    if not known or after.leader in (before.isr or ()):
+        return False
+    return group.facts.plan.unclean_elections or any(
+        (each.topic, each.partition) == (group.topic, group.partition) and each.may_be(after.epoch)
+        for each in group.facts.unclean_orders
+    )
 
 
 def _believed(group: Group) -> list[Step]:

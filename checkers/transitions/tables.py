@@ -1,16 +1,17 @@
 """What a group's rows reached, counted: two tables, the same in both engines.
 
-A succession is two transitions of one place with none of that place between them, ten seconds apart
-at most. Of equal times, the order is that of the names. A transition that follows itself is one.
-What has no time is counted, and is in no succession.
+A succession is two transitions of one thread of one place with none of that thread between them,
+ten seconds apart at most. So what clients were refused does not part an election from what followed
+it. Of equal times, the order is that of the names. A transition that follows itself is one. What
+has no time is counted, and is in no succession.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import schema_of
+from checkers.columns import Ints, schema_of
 from checkers.group import Group
 from checkers.layout import RUN
 from checkers.transitions import (
@@ -30,9 +31,15 @@ from checkers.transitions import (
 )
 from checkers.transitions.events import Events, Places
 from results.record.clock import NS_PER_S
+from results.record.transitions import area_of
 
 APART_NS = 10 * NS_PER_S
 """So much later, what comes next is no succession."""
+_THREADS: Mapping[str, str] = {
+    "refused": "clients", "group": "groups", "share": "shares", "quorum": "quorum",
+    "coordinator": "coordinators", "transaction": "coordinators",
+}  # fmt: skip
+"""What areas are paired with each other; all others are a partition's replicas."""
 _PLACE: dict[str, pa.DataType] = {
     "topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32(),
 }  # fmt: skip
@@ -88,16 +95,24 @@ def _counted(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _paired(events: Events) -> Iterable[dict[str, object]]:
-    """Yield the successions of a place, by name.
+    """Yield the successions of a place, by thread and name."""
+    threads: dict[str, dict[str, Ints]] = {}
+    for name, times in events.items() if events.place != RUN else ():
+        if len(known := times[times >= 0]):
+            threads.setdefault(_THREADS.get(area_of(name), ""), {})[name] = known
+    for thread in sorted(threads):
+        for pair in _pairs(threads[thread]):
+            yield {**_place(events), **pair}
+
+
+def _pairs(told: Mapping[str, Ints]) -> Iterable[dict[str, object]]:
+    """Yield the successions of a thread.
 
     The rows of a transition are one number each, so that pairs are counted without a loop.
     """
-    told = [(name, times[times >= 0]) for name, times in events.items()]
-    names = [name for name, _ in told]
-    if not names or events.place == RUN:
-        return
-    codes = np.repeat(np.arange(len(told)), [len(times) for _, times in told])
-    times = np.concatenate([times for _, times in told])
+    names = [*told]
+    codes = np.repeat(np.arange(len(names)), [len(times) for times in told.values()])
+    times = np.concatenate([*told.values()])
     order = np.lexsort((codes, times))
     codes, times = codes[order], times[order]
     follows = (codes[1:] != codes[:-1]) & (times[1:] - times[:-1] <= APART_NS)
@@ -105,7 +120,7 @@ def _paired(events: Events) -> Iterable[dict[str, object]]:
     for pair, count in zip(*(each.tolist() for each in np.unique(pairs, return_counts=True)),
                            strict=True):  # fmt: skip
         before, after = divmod(pair, len(names))
-        yield {**_place(events), "before": names[before], "after": names[after], "count": count}
+        yield {"before": names[before], "after": names[after], "count": count}
 
 
 def _place(events: Events) -> dict[str, object]:

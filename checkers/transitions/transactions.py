@@ -4,10 +4,12 @@ From `transactions` (what the client decided, and what the coordinator answered)
 (when they began and ended, and with which error). A transaction that lasted longer than the plan's
 timeout is late: its coordinator was free to abort it. One whose producer was thrown away stays open
 until its coordinator aborts it; or until the next producer of its transactional id begins, which
-ends it at once.
+ends it at once. A client throws its producer away on purpose, or because a send timed out, unless
+the plan has it go on.
 
 What would not prove it: that a late transaction did not commit, where its client learned of no
-outcome and no reader was given any of it.
+outcome and no reader was given any of it; that a coordinator knew of one whose sends timed out. How
+long the last one of a run that died stayed open, nobody knows.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import NEVER_NS
 from checkers.columns import Ints, Mask, codes, equal, first_match, ints, order_of, rows_at, select
 from checkers.group import Group
 from checkers.reigns import TRANSACTIONS, partition_of
@@ -24,6 +27,8 @@ from results.record.clock import NS_PER_S
 from results.record.terms import Decision, F, TransactionOutcome
 
 _THROWN = "thrown away"
+_TIMED_OUT = ("were not answered", "_MSG_TIMED_OUT:", "TimeoutException: Expiring")
+"""What clients say of sends after which they throw their producer away."""
 _FENCED = frozenset({"client-fenced", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 _OUT_OF_SEQUENCE = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER"})
 
@@ -66,12 +71,14 @@ def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
     late = (begun >= 0) & (ended >= begun) & (ended - begun > timeout_ns)
     shown = np.isin(ints(rows, "op_id"), np.array(sorted(group.facts.witnessed), dtype=np.int64))
     errors = _Errors(rows)
-    left = errors.say(_THROWN) & unknown
+    left = errors.say(_THROWN)
+    left |= abort & errors.say(*() if group.facts.plan.goes_on else _TIMED_OUT)
+    left &= unknown & ~late
     to_timeout, to_successor = _left(begun, left, timeout_ns, end_of_run_ns(group.facts))
     masks = (
         ("committed", committed & ~late),
         ("committed-late", committed & late),
-        ("timed-out", late & ~committed & ~shown & ~left),
+        ("timed-out", late & ~committed & ~shown),
         ("aborted", abort & aborted & ~late & errors.none),
         ("aborted-after-error", abort & aborted & ~late & ~errors.none),
         ("commit-failed", commit & aborted & ~late),
@@ -93,9 +100,9 @@ class _Errors:
         self._names = [error_of(text) for text in self._words]
         self.none = self._where([name is None for name in self._names], missing=True)
 
-    def say(self, words: str) -> Mask:
-        """Tell where an error has some words in it."""
-        return self._where([words in text for text in self._words])
+    def say(self, *words: str) -> Mask:
+        """Tell where an error has one of some words in it."""
+        return self._where([any(each in text for each in words) for text in self._words])
 
     def named(self, names: frozenset[str]) -> Mask:
         """Tell where an error has one of some names."""
@@ -112,10 +119,10 @@ def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, 
         begun: When each transaction of a transactional id began.
         left: Which of them were left open.
         timeout_ns: How long one may be open.
-        end_ns: When the run's brokers were stopped.
+        end_ns: When the run's brokers were stopped; beyond all times if nobody knows.
     """
     order = order_of(begun)
-    following = np.full(len(begun), end_ns, dtype=np.int64)
+    following = np.full(len(begun), end_ns if end_ns < NEVER_NS else 0, dtype=np.int64)
     following[order[:-1]] = begun[order[1:]]
     last = np.zeros(len(begun), dtype=np.bool_)
     last[order[-1:]] = True

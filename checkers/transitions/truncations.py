@@ -1,25 +1,29 @@
 """Truncations of replicas, by their reason and length.
 
 From `truncations`: brokers' own logs name the replica, the offset from which it was cut, and mostly
-the reason. Such lines tell no time of the run. A follower cuts its log when it begins to follow: so
-the first step of the partition under that leader, in an epoch later than the one that ended there,
-gives the time. Other truncations have none.
+the reason. Such lines tell no time of the run. A follower cuts its log when it begins to follow: if
+the leader that it names led once only since the epoch that ended there, that gives bounds. Then the
+first look at the replica in that reign gives the time, or the look that shows its log shorter.
+Another truncation gets the time of the look that shows the log end fall to the offset or below it,
+if one look only does. A log that was cut once and fell once may have grown again by that look.
 
-The length is what a look at the replica shows: its log had reached at least that far before
-(`replica_states`). Where no look shows more than what was left, the length is `unseen`.
+The length is what looks at the replica show (`replica_states`): how far its log had reached by the
+last one before the cut. Where that shows no more than what was left, the length is `unseen`.
 
 What would not prove it: a truncation without effect, which no line of a log calls one.
 """
 
 import re
+from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, present, select, texts
+from checkers.changes import NEVER_NS
+from checkers.columns import equal, ints, present, select, texts, words_of
 from checkers.group import Group
 from checkers.transitions.events import UNTIMED, Events, bucket
-from checkers.transitions.reigned import steps_of
-from results.record.clock import NS_PER_S
+from checkers.transitions.reigned import begins_of
 from results.record.transitions import LENGTHS
 
 _REASONS = (
@@ -33,25 +37,28 @@ _REASONS = (
 _STARTS_OVER = re.compile(r"Truncate and start at offset")
 _FOLLOWS = re.compile(r"follower of broker (?P<leader>\d{1,9})\b")
 _ENDED = re.compile(r"epoch (?P<epoch>\d{1,9}) ends at offset")
-_LATE_NS = 2 * NS_PER_S
-"""A look so much later than a step may still have been before the truncation."""
 
 
 def find(group: Group, events: Events) -> None:
     """Add the truncations of a partition's replicas; of the quorum's log, one name for all."""
     rows = group.table("truncations")
+    if group.of_quorum:
+        events.add_all("quorum/log-parted", ints(rows, "observed_ns"))
+        return
     columns = (ints(rows, name).tolist() for name in ("observed_ns", "from_offset", "to_offset"))
+    looks = {node: _Looks(group, node) for node in words_of(rows, "node")}
+    cuts = Counter(texts(rows, "node"))
     for node, reason, observed_ns, start, end in zip(
         texts(rows, "node"), texts(rows, "reason"), *columns, strict=True
     ):
-        if group.of_quorum:
-            events.add("quorum/log-parted", observed_ns)
-            continue
-        at_ns = observed_ns if observed_ns >= 0 else _when(group, reason)
+        seen = looks.get(node)
+        reign = _reign(group, reason)
+        at_ns, reached = seen.cut(start, reign, once=cuts[node] == 1) if seen else (UNTIMED, start)
+        at_ns = observed_ns if observed_ns >= 0 else at_ns
         if _STARTS_OVER.search(reason):
             events.add("truncation/started-over", at_ns)
             continue
-        took = end - start if end > start >= 0 else _seen_end(group, node, start, at_ns) - start
+        took = (end if end > start else reached) - start
         length = bucket(took, *LENGTHS[:-1]) if took > 0 and start >= 0 else LENGTHS[-1]
         events.add(f"truncation/{_kind(reason)}-{length}", at_ns)
 
@@ -60,40 +67,69 @@ def _kind(reason: str) -> str:
     return next((kind for words, kind in _REASONS if words.search(reason)), "other")
 
 
-def _when(group: Group, reason: str) -> int:
-    """Return when a follower began to follow the leader that it names."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reign:
+    """When a leader led: it did not begin before `not_before_ns`; by `by_ns` it had."""
+
+    not_before_ns: int
+    by_ns: int
+    until_ns: int
+
+
+def _reign(group: Group, reason: str) -> _Reign | None:
+    """Return the reign of the leader that a follower names; None: none is named, or several fit."""
     leader, ended = _FOLLOWS.search(reason), _ENDED.search(reason)
     if leader is None:
-        return UNTIMED
+        return None
     least = int(ended["epoch"]) + 1 if ended else 0
-    return next(
-        (
-            each.by_ns
-            for each in steps_of(group)
-            if each.leader == int(leader["leader"]) and each.epoch >= least
-        ),
-        UNTIMED,
-    )
+    begins = begins_of(group)
+    ends = [*(each.by_ns for each in begins[1:]), NEVER_NS]
+    fitting = [
+        _Reign(not_before_ns=each.not_before_ns, by_ns=each.by_ns, until_ns=until_ns)
+        for each, until_ns in zip(begins, ends, strict=False)
+        if each.leader == int(leader["leader"]) and each.epoch >= least
+    ]
+    return fitting[0] if len(fitting) == 1 else None
 
 
-def _seen_end(group: Group, node: str, start: int, at_ns: int) -> int:
-    """Return how far a replica's log had reached, by the last look that shows what was cut.
+class _Looks:
+    """The looks at one replica: when its log end was told, and what it was.
 
-    Of a truncation at an unknown time: by the last look before one that shows the log end fall to
-    the offset or below it.
+    Args:
+        group: The partition's.
+        node: Whose replica.
     """
-    times, ends = _looks(group, node)
-    if at_ns >= 0:
-        before = ends[times <= at_ns + _LATE_NS]
-        return int(before.max(initial=start))
-    falls = np.flatnonzero((ends[:-1] > start) & (ends[1:] < ends[:-1]))
-    return int(ends[falls[-1]]) if len(falls) else start
 
+    def __init__(self, group: Group, node: str) -> None:
+        states = group.table("replica_states")
+        told = equal(states, "node", node) & present(states, "log_end_offset")
+        told &= ~present(states, "snapshot") & (ints(states, "observed_ns") >= 0)
+        mine = select(states, told)
+        self._times, self._ends = ints(mine, "observed_ns"), ints(mine, "log_end_offset")
 
-def _looks(group: Group, node: str) -> tuple[Ints, Ints]:
-    """Return when a replica's log end was told, in order, and what it was."""
-    states = group.table("replica_states")
-    told = equal(states, "node", node) & present(states, "log_end_offset")
-    told &= ~present(states, "snapshot") & (ints(states, "observed_ns") >= 0)
-    mine = select(states, told)
-    return ints(mine, "observed_ns"), ints(mine, "log_end_offset")
+    def cut(self, start: int, reign: _Reign | None, *, once: bool) -> tuple[int, int]:
+        """Return when the log was cut, and how far it had reached before.
+
+        Args:
+            start: From which offset it was cut.
+            reign: Of the leader that it began to follow; None: unknown.
+            once: Whether the log was cut no other time.
+
+        Returns:
+            The time, which may be `UNTIMED`; and an offset, `start` if no look shows more.
+        """
+        times, ends = self._times, self._ends
+        fell = (ends[:-1] > start) & (ends[1:] < ends[:-1])
+        if reign is None:
+            falls = np.flatnonzero(fell & (ends[1:] <= start))
+            falls = np.flatnonzero(fell) if once and fell.sum() == 1 else falls
+            at_ns = int(times[falls[0] + 1]) if len(falls) == 1 else UNTIMED
+            return at_ns, int(ends[falls[-1]]) if len(falls) else start
+        lasts = (times[1:] >= reign.not_before_ns) & (times[1:] < reign.until_ns)
+        falls = np.flatnonzero(lasts & fell)
+        if len(falls):
+            return int(times[falls[0] + 1]), int(ends[falls[0]])
+        after = int(np.searchsorted(times, reign.by_ns, side="right"))
+        seen = after < len(times) and int(times[after]) < reign.until_ns
+        at_ns = int(times[after]) if seen else reign.by_ns
+        return at_ns, int(ends[after - 1]) if after else start

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from results.page.recurrence import index_beside
+from results.index import Index
 from results.reached import Reached, Transition, reached, transitions_of
 from results.record.paths import RunPaths
 from results.record.transitions import TRANSITIONS
-from results.samples import is_sample
+from results.record.verdict import UNCOVERED, Verdict
 from results.tables import RunTables
 from results.wording.plural import many
 
@@ -23,49 +23,64 @@ class Coverage:
         pairs: How many pairs it reached in succession.
         first: What it reached for the first time in its store; None: no store was asked.
         never: How many transitions of the catalogue no run of the store reached; None: as `first`.
+        failed: Where, and why, it could not be worked out.
     """
 
     transitions: tuple[Transition, ...]
     pairs: int
     first: Reached | None = None
     never: int | None = None
+    failed: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
         """Return what was reached, new, and never reached, a sentence each."""
         pairs = many(self.pairs, "pair")
         of = f"{len(self.transitions)} of the {len(TRANSITIONS)} transitions of the catalogue"
-        told = [f"It reached {of}, and {pairs} of them in succession."]
+        failed = "What it reached could not be worked out everywhere"
+        told = [f"{failed}: {each}." for each in self.failed]
+        told.append(f"It reached {of}, and {pairs} in succession.")
         if self.first is not None:
             told.append(self._new())
         if self.never is not None:
-            told.append(f"No run of this store reached {many(self.never, 'other transition')}.")
+            never = f"{many(self.never, 'transition')} of the catalogue"
+            told.append(f"Never reached in this store: {never}.")
         return told
 
     def _new(self) -> str:
         first = self.first or Reached()
         names = [name for name in TRANSITIONS if name in first.transitions]
         if not names and not first.successions:
-            return "An earlier run of this store reached all of that."
+            return "Nothing of that is new: earlier runs of this store reached it all."
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = f"{', '.join(names[:_NAMED])}{more}" if names else "no transition"
         pairs = many(len(first.successions), "pair")
-        return f"No earlier run of this store reached: {listed}; and {pairs}."
+        return f"New in this store: {listed}; and {pairs}."
 
 
-def coverage(paths: RunPaths, tables: RunTables) -> Coverage | None:
-    """Return what a run reached; None if its judgement did not work that out."""
-    transitions = tuple(transitions_of(tables))
-    if not transitions:
+def coverage(
+    paths: RunPaths, tables: RunTables, verdict: Verdict | None, index: Index | None
+) -> Coverage | None:
+    """Return what a run reached; None if its judgement did not work that out.
+
+    Args:
+        paths: The run.
+        tables: Its tables.
+        verdict: On it; None: there is none, or it cannot be read.
+        index: As `index_beside` gives it.
+    """
+    transitions, failed = tuple(transitions_of(tables)), _failed(verdict)
+    if not transitions and not failed:
         return None
-    pairs = len(reached(paths).successions)
-    if is_sample(paths):
-        return Coverage(transitions=transitions, pairs=pairs)
-    with index_beside(paths) as index:
-        if index is None or index.run(paths.run_id) is None:
-            return Coverage(transitions=transitions, pairs=pairs)
-        return Coverage(
-            transitions=transitions,
-            pairs=pairs,
-            first=index.first_reached(paths.run_id),
-            never=sum(not each.times for each in index.reaches()),
-        )
+    asked = index if index is not None and index.run(paths.run_id) is not None else None
+    return Coverage(
+        transitions=transitions,
+        pairs=len(reached(paths).successions),
+        first=asked.first_reached(paths.run_id) if asked else None,
+        never=sum(not each.times for each in asked.reaches()) if asked else None,
+        failed=failed,
+    )
+
+
+def _failed(verdict: Verdict | None) -> tuple[str, ...]:
+    told = verdict.stats.get(UNCOVERED) if verdict else None
+    return tuple(map(str, told)) if isinstance(told, list) else ()

@@ -8,9 +8,10 @@ from results.page.breach import Breach, breach_of, verdict_class
 from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, clock_about_s, cuts_logged
 from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
+from results.page.coverage import Coverage, coverage
 from results.page.cuts import Logged
 from results.page.dated import dated
-from results.page.recurrence import Recurrence, recurrence
+from results.page.recurrence import Recurrence, index_beside, recurrence
 from results.page.witness import Told, witness_story
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
@@ -41,6 +42,7 @@ class Investigation:
         names: Of the run's ops and values.
         logs: What brokers logged around it; None: their logs are not there.
         recurrence: Whether it was seen before, how often it recurs.
+        coverage: What was reached; None: its judgement did not work that out.
         faults, milestones: Of the run.
         plan: None: it cannot be read.
         trouble: Why the verdict cannot be read; empty otherwise.
@@ -56,6 +58,7 @@ class Investigation:
     names: Names
     logs: BrokerLogs | None
     recurrence: Recurrence
+    coverage: Coverage | None
     faults: list[FaultLine]
     milestones: list[Milestone]
     plan: Plan | None
@@ -86,6 +89,9 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         lines = logs.lines if logs else ()
         own = partial(names.cell, place=case.place)
         drawn = close_up(case, window=told.window, faults=faults, lines=lines, named=own)
+    with index_beside(paths) as index:
+        known = recurrence(paths, verdict, plan, faults, index=index)
+        covered = coverage(paths, tables, verdict, index)
     return Investigation(
         verdict=verdict,
         head=head,
@@ -96,7 +102,8 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         close_up=drawn,
         names=names,
         logs=logs,
-        recurrence=recurrence(paths, verdict, plan, faults),
+        recurrence=known,
+        coverage=covered,
         faults=faults,
         milestones=milestones,
         plan=plan,

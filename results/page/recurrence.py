@@ -93,9 +93,14 @@ class Recurrence:
 
 
 def recurrence(
-    paths: RunPaths, verdict: Verdict | None, plan: Plan | None, faults: list[FaultLine]
+    paths: RunPaths,
+    verdict: Verdict | None,
+    plan: Plan | None,
+    faults: list[FaultLine],
+    *,
+    index: Index | None,
 ) -> Recurrence:
-    """Ask the store how often this run's failure came."""
+    """Ask the store, if it has an index, how often this run's failure came."""
     confirmed = sorted({each.kind for each in faults if each.confirmed_s is not None})
     signature = None
     if verdict is not None:
@@ -103,21 +108,18 @@ def recurrence(
     night = _night(paths)
     if is_sample(paths):
         return Recurrence(signature=signature, night=night, sample=True)
-    if signature is None:
+    if signature is None or index is None:
         return Recurrence(signature=signature, night=night)
-    with index_beside(paths) as index:
-        if index is None:
-            return Recurrence(signature=signature, night=night)
-        mine = index.run(paths.run_id)
-        rates = index.rates(signature.key) if mine else ()
-        return Recurrence(
-            signature=signature,
-            seen=index.seen(signature.key),
-            alike=next((each for each in rates if mine and each[0].setting == mine.setting), None),
-            night=night,
-            known=True,
-            run_id=paths.run_id,
-        )
+    mine = index.run(paths.run_id)
+    rates = index.rates(signature.key) if mine else ()
+    return Recurrence(
+        signature=signature,
+        seen=index.seen(signature.key),
+        alike=next((each for each in rates if mine and each[0].setting == mine.setting), None),
+        night=night,
+        known=True,
+        run_id=paths.run_id,
+    )
 
 
 @contextmanager
@@ -125,11 +127,12 @@ def index_beside(paths: RunPaths) -> Iterator[Index | None]:
     """Open the index of the store that a run lies in, as it is now.
 
     Yields:
-        None if it is no store, may not be read, or has many runs and no index of them.
+        None if it is no store, may not be read, or has many runs and no index of them; or if the
+        run is a sample.
     """
     with ExitStack() as opened:
         try:
-            index = _opened(Store(paths.root.parent.parent), opened)
+            index = None if is_sample(paths) else _opened(Store(paths.root.parent.parent), opened)
         except StoreError:
             index = None
         yield index

@@ -53,24 +53,27 @@ DELIVERIES = ("2", "3-4", "5+")
 ROLES = ("unattached", "voted", "follower", "prospective", "candidate", "leader", "resigned")
 """The states of a voter of the quorum, as KRaft names them (KIP-595, KIP-996)."""
 _ONLY_FROM: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "leader": ("prospective", "candidate"), "resigned": ("leader",),
+    "voted": ("unattached", "follower", "prospective", "candidate"),
+    "prospective": ("unattached", "voted", "follower", "candidate", "resigned"),
+    "candidate": ("unattached", "voted", "follower", "prospective", "candidate", "resigned"),
+    "leader": ("candidate",), "resigned": ("leader",),
 })  # fmt: skip
-"""States that a voter enters from some others only."""
+"""States that a voter enters from some others only, restarts and all versions taken together."""
 
 ASKED: Mapping[str, str] = MappingProxyType({
     "send": "a producer's send",
     "poll": "a consumer's poll",
     "transaction": "a call of a transactional producer",
-    "commit": "a commit of a group's position",
+    "commit": "a commit or a look-up of a group's position",
     "share": "an acknowledgement of a share group's member",
 })  # fmt: skip
 """What clients ask for, by name."""
 _OF_ALL = (
-    "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "REQUEST_TIMED_OUT",
-    "UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "client-timed-out",
+    "UNKNOWN_TOPIC_OR_PARTITION", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "client-timed-out",
     "client-transport", "client-state", "other",
 )  # fmt: skip
-_OF_LEADERS = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE")
+_OF_LOGS = ("NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE")
+_OF_READS = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE")
 _OF_SEQUENCES = (
     "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH",
     "client-fenced", "client-purged",
@@ -85,24 +88,38 @@ _OF_MEMBERS = (
 ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "send": (
         "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "MESSAGE_TOO_LARGE",
-        "INVALID_RECORD", "client-queue-full", *_OF_SEQUENCES, *_OF_LEADERS, *_OF_ALL,
+        "INVALID_RECORD", "PRODUCER_FENCED", "INVALID_TXN_STATE", "TRANSACTION_ABORTABLE",
+        "client-queue-full", *_OF_SEQUENCES, *_OF_LOGS, *_OF_ALL,
     ),
     "poll": (
         "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE", *_OF_MEMBERS, *_OF_COORDINATORS,
-        *_OF_LEADERS, *_OF_ALL,
+        *_OF_READS, *_OF_LOGS, *_OF_ALL,
     ),
     "transaction": (
         "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE", "PRODUCER_FENCED",
         "INVALID_PRODUCER_ID_MAPPING", "TRANSACTION_COORDINATOR_FENCED", "TRANSACTION_ABORTABLE",
-        "NOT_ENOUGH_REPLICAS", *_OF_SEQUENCES, *_OF_COORDINATORS, *_OF_MEMBERS, *_OF_ALL,
+        "NOT_ENOUGH_REPLICAS", *_OF_SEQUENCES, *_OF_COORDINATORS, *_OF_MEMBERS, *_OF_LOGS,
+        *_OF_ALL,
     ),
-    "commit": (*_OF_MEMBERS, *_OF_COORDINATORS, "OFFSET_METADATA_TOO_LARGE", *_OF_ALL),
+    "commit": (*_OF_MEMBERS, *_OF_COORDINATORS, *_OF_ALL),
     "share": (
         "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH",
-        "SHARE_SESSION_LIMIT_REACHED", "FENCED_STATE_EPOCH", *_OF_ALL,
+        "SHARE_SESSION_LIMIT_REACHED", "FENCED_STATE_EPOCH", "NOT_LEADER_OR_FOLLOWER",
+        "KAFKA_STORAGE_ERROR", *_OF_ALL,
     ),
 })  # fmt: skip
 """The errors that answer each request: Kafka's names, and what clients say by themselves."""
+
+_OTHERWISE: Mapping[str, str] = MappingProxyType({
+    "client-timed-out": "its client's time was over",
+    "client-transport": "its client's connection failed",
+    "client-state": "its client was in a state that forbids it",
+    "client-fenced": "its client said that it was fenced",
+    "client-purged": "its client purged what waited",
+    "client-queue-full": "its client's queue was full",
+    "other": "an error that this list does not have",
+})  # fmt: skip
+"""What clients say by themselves."""
 
 _LEADERS: Mapping[str, str] = MappingProxyType({
     "election/unclean": "A partition got a leader from outside of the ISR.",
@@ -160,6 +177,7 @@ _PRODUCERS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 _COORDINATED: Mapping[str, str] = MappingProxyType({
     "group": "a group", "transaction": "transactional producers",
+    "share": "a share group's positions",
 })  # fmt: skip
 _MOVES: Mapping[str, str] = MappingProxyType({
     "moved-in-flight": (
@@ -168,6 +186,7 @@ _MOVES: Mapping[str, str] = MappingProxyType({
     ),
     "moved": "The coordinator of {} moved to another broker; no operation is known to span that.",
     "renewed": "The coordinator of {} went on in a higher leader epoch.",
+    "returned": "The coordinator of {} led again after a time without one.",
     "none": "The partition that coordinates {} had no leader.",
     "log-cut": "A replica truncated the log of a coordinator of {}.",
 })  # fmt: skip
@@ -179,10 +198,14 @@ _GROUPS: Mapping[str, str] = MappingProxyType({
         "A rebalance gave a partition to another member, and the last one was not seen to lose it."
     ),
     "group/revoked": "A rebalance took a partition from its member.",
-    "group/no-position": "A member was told that nothing was committed, and nothing was.",
-    "group/at-last-commit": "A member was told the last position that was acknowledged before.",
-    "group/ahead-of-last-commit": "A member was told a higher position than that.",
-    "group/behind-last-commit": "A member was told a lower position than that.",
+    "group/no-position": "A member was told no position, and none had been acknowledged.",
+    "group/at-last-commit": "A member was told the last position that had been acknowledged.",
+    "group/ahead-of-last-commit": (
+        "A member was told a higher position than the last one that had been acknowledged."
+    ),
+    "group/behind-last-commit": (
+        "A member was told a lower position than the last one that had been acknowledged."
+    ),
 })  # fmt: skip
 _QUORUM: Mapping[str, str] = MappingProxyType({
     "quorum/elected-next-epoch": "The quorum elected a leader in the very next epoch.",
@@ -251,9 +274,7 @@ def _roles() -> Iterator[tuple[str, str]]:
 def _errors() -> Iterator[tuple[str, str]]:
     for asked, errors in ERRORS.items():
         for error in errors:
-            why = f"the client said {error.removeprefix('client-')}"
-            why = why if error.startswith("client-") else f"the error {error}"
-            why = "an error that this list does not have" if error == "other" else why
+            why = _OTHERWISE.get(error, f"the error {error}")
             yield f"refused/{asked}-{error}", f"{ASKED[asked].capitalize()} failed: {why}."
 
 

@@ -12,6 +12,8 @@ from results.record.terms import AnomalyClass, Validity
 Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
 """What an anomaly rests on: op ids, nodes, offsets, epochs, times. Flat, and JSON as it stands."""
 
+UNCOVERED = "uncovered"
+"""The key of `Verdict.stats` that says where, and why, nobody knows what was reached."""
 MAX_EXAMPLES = 10
 """So many examples of an anomaly are kept in `verdict.json`, the first by place and offset."""
 

@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.reigns import TRANSACTIONS
 from checkers.run import judge_runs
 from results.record.paths import RunPaths
 from results.samples import copy_sample, sample_paths
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.transactional import TransactionalRun
 from tests.checkers.unsealed import unsealed
 
 INT64 = 2**63 - 1
@@ -445,6 +447,14 @@ def write_bases(folder: Path, *, seeds: Sequence[int]) -> Bases:
         judge_runs([stored], engine="local")
         shutil.rmtree(RunPaths(stored).live)
         roots.append(stored)
+    coordinated = TransactionalRun(min(seeds))
+    for epoch in range(6):
+        coordinated.add(
+            "leadership", topic=TRANSACTIONS, topic_id="id-t", partition=0, source="metadata-log",
+            observer="n1", leader=(1, 2, -1, 2, 2, 3)[epoch], leader_epoch=epoch, isr=[1, 2, 3],
+            log_offset=epoch, unclean=False,
+        )  # fmt: skip
+    roots.append(coordinated.write(folder / "live" / "coordinated"))
     roots += [copy_sample(RunPaths(path), folder / "sample").root for path in sample_paths()]
     verdicts = {}
     for root in roots:  # A judgement leaves files behind; what is damaged must not have them.

@@ -68,6 +68,10 @@ def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> Non
         f" process{tail}"
     )
     assert why(op(1, 0, 7), op(2, 5, 9)) == f"Logquake recorded it wrongly{tail}"
+    never = op(3, None, 4, outcome="info")  # Nobody knows when it began: it is not the op before.
+    on = whole_run(ops=[op(1, 0, 7), op(2, 5, 9), never])
+    told = {each.evidence["op_id"]: each for each in found(malformed.OPS_CHECKER, on).anomalies}
+    assert malformed.OPS_CHECKER.why(on, told[2]) == f"Logquake recorded it wrongly{tail}"
 
 
 def test_what_is_not_known_of_an_op_is_no_flaw_of_others() -> None:

@@ -59,6 +59,20 @@ def test_what_follows_itself_is_one_and_the_last_of_it_counts() -> None:
     assert found([("a", 0), ("b", APART_NS + 1)]) == {}
 
 
+def test_what_clients_were_refused_does_not_part_an_election_from_what_followed_it() -> None:
+    told = [
+        ("election/leader-killed", 1), ("refused/send-client-timed-out", 2), ("group/moved", 3),
+        ("isr/shrank-3-to-2", 4), ("share/released", 5), ("refused/send-other", 6),
+        ("group/kept", 7), ("truncation/started-over", 8),
+    ]  # fmt: skip
+    assert found(told) == {
+        ("election/leader-killed", "isr/shrank-3-to-2"): 1,
+        ("isr/shrank-3-to-2", "truncation/started-over"): 1,
+        ("refused/send-client-timed-out", "refused/send-other"): 1,
+        ("group/moved", "group/kept"): 1,
+    }  # fmt: skip
+
+
 def test_transitions_of_no_place_are_in_no_succession() -> None:
     assert list(_paired(events([("a", 1), ("b", 2)], RUN))) == []
 

@@ -1,13 +1,10 @@
 """Transitions of a partition: a record that has each, and its twin that does not."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
 from checkers.changes import deeds
-from checkers.facts import Disturbance, RemadeTopic, RunFacts
-from checkers.quorum import QuorumFacts
+from checkers.facts import Disturbance, RemadeTopic, UncleanOrder
 from checkers.transitions.causes import ORDERING, harm_of
 from checkers.transitions.refusals import error_of
 from nemesis.registry import KINDS
@@ -16,31 +13,22 @@ from results.record.tables import TABLES
 from results.record.transitions import CAUSES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, S, elected, facts, group, leads, log, made_plan
-from tests.checkers.reaching import counts, firsts
+from tests.checkers.reaching import (
+    about,
+    asked,
+    counts,
+    cut,
+    fault,
+    firsts,
+    gave,
+    look,
+    shared,
+    told,
+    took,
+    written,
+)
 
 DISK_FULL = "disk-full"
-
-
-def written(leader: int, epoch: int, offset: int, *isr: int, unclean: bool = False) -> Row:
-    """An entry of the controllers' log, committed at `offset` seconds."""
-    row = elected(leader, epoch, offset, unclean=unclean)
-    return {**row, "observer": "n1", "isr": list(isr or (1, 2, 3))}
-
-
-def told(epoch: int, leader: int, at: int) -> Row:
-    return leads(leader, epoch, at=at * S)
-
-
-def fault(kind: str, node: str, begun: int, ended: int, **more: object) -> Disturbance:
-    values: Row = {"kind": kind, "begun_ns": begun * S, "ended_ns": ended * S, **more}
-    return Disturbance(nodes=frozenset({node}), **values)
-
-
-def about(*faults: Disturbance, **changes: object) -> RunFacts:
-    """Facts by which the entry at an offset was committed in that second."""
-    commits = tuple((at + 1, at * S - S // 2, at * S) for at in range(60))
-    known = facts(quorum=QuorumFacts(commits=commits), milestones=(), disturbances=faults)
-    return replace(known, **changes)  # type: ignore[arg-type]  # By field name.
 
 
 MOVED = [written(1, 4, 10), written(2, 5, 20, 2, 3)]
@@ -72,6 +60,8 @@ MOVED = [written(1, 4, 10), written(2, 5, 20, 2, 3)]
         (fault("kill", "n1", 25, 30), "unexplained"),
         (fault("reassignment", "n1", 15, 30, place=("log-0", 1)), "unexplained"),
         (fault("client-cut", "n1", 15, 30, family="clients"), "unexplained"),
+        (fault("client-cut", "n3", 15, 30, family="clients", controller=True), "unexplained"),
+        (fault("preferred-election", "n3", 5, 8, controller=True), "unexplained"),
     ],
 )
 def test_an_election_is_named_by_what_befell_the_last_leader(what: Disturbance, name: str) -> None:
@@ -97,7 +87,12 @@ def test_a_ring_cuts_others_than_its_target_and_a_halving_does_not() -> None:
 
 @pytest.mark.parametrize(
     ("more", "name"),
-    [((), "leader-ended"), ((fault(DISK_FULL, "n1", 15, 17),), "leader-disk-fault")],
+    [
+        ((), "leader-ended"),
+        ((fault(DISK_FULL, "n1", 15, 17),), "leader-disk-fault"),
+        ((fault("delay", "n1", 5, 40, family="network"),), "leader-ended"),
+        ((fault("kill", "n1", 16, 30),), "leader-killed"),
+    ],
 )
 def test_a_leader_that_ended_by_itself(more: tuple[Disturbance, ...], name: str) -> None:
     ended = Milestone(name="broker-ended", at_ns=21 * S, detail={"node": "n1", "code": "1"})
@@ -129,28 +124,72 @@ def test_elections_that_need_no_fault(rows: list[Row], found: dict[str, int]) ->
     assert counts(group(about(), leadership=rows), "election", "leader") == found
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("reassignment", "ordered"), ("preferred-election", "unclean")]
+)
+def test_a_reassignment_may_end_with_a_leader_that_was_in_no_isr(kind: str, name: str) -> None:
+    rows = [written(1, 4, 10, 1), written(3, 5, 20, 3, unclean=True)]
+    known = about(fault(kind, "n3", 15, 21, place=("log-0", 0)))
+    assert counts(group(known, leadership=rows), "election") == {f"election/{name}": 1}
+
+
 def test_elections_of_the_stop_are_our_own_doing() -> None:
     noted = Milestone(name="noted", at_ns=15 * S)
     known = facts(quorum=about().quorum, milestones=(noted,))
     assert counts(group(known, leadership=MOVED), "election", "isr") == {}
 
 
+KEPT = [
+    {**leads(1, 4, at=10 * S, source="zookeeper"), "isr": [1, 2, 3]},
+    {**leads(2, 5, at=20 * S, source="zookeeper"), "isr": [2, 3]},
+    {**leads(1, 6, at=30 * S, source="zookeeper"), "isr": [1]},
+]
+"""With ZooKeeper: broker 1 leads again, which was not in the ISR."""
+SHRANK = {"isr/shrank-3-to-2": 1, "isr/shrank-2-to-1": 1, "isr/below-min": 1}
+
+
 def test_zookeeper_and_a_leaders_own_metadata_tell_elections_too() -> None:
-    kept = [
-        {**leads(1, 4, at=10 * S, source="zookeeper"), "isr": [1, 2, 3]},
-        {**leads(2, 5, at=20 * S, source="zookeeper"), "isr": [2, 3]},
-        {**leads(1, 6, at=30 * S, source="zookeeper"), "isr": [1]},
-    ]
     killed = about(fault("kill", "n1", 15, 30))
-    assert counts(group(killed, leadership=kept), "election", "isr") == {
-        "election/leader-killed": 1, "election/unclean": 1, "isr/shrank-3-to-2": 1,
-        "isr/shrank-2-to-1": 1, "isr/below-min": 1,
+    # Between two looks the ISR may have changed: only what is allowed is unclean.
+    assert counts(group(killed, leadership=KEPT), "election", "isr") == {
+        "election/leader-killed": 1, "election/unexplained": 1, **SHRANK,
     }  # fmt: skip
-    own = [{**row, "source": "metadata"} for row in kept[:2]]
+    own = [{**row, "source": "metadata"} for row in KEPT[:2]]
     behind = {**own[0], "observer": "n3", "observed_ns": 25 * S}
     assert counts(group(killed, leadership=[*own, behind]), "election", "isr") == {
         "election/leader-killed": 1, "isr/shrank-3-to-2": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"plan": made_plan(broker={"unclean.leader.election.enable": "true"})}, "unclean"),
+        ({"unclean_orders": (UncleanOrder(topic="log-0", partition=0),)}, "unclean"),
+        ({"unclean_orders": (UncleanOrder(topic="log-0", partition=1),)}, "unexplained"),
+        (
+            {"unclean_orders": (UncleanOrder(topic="log-0", partition=0, after_epoch=6, epoch=8,
+                                             leader="n1", seen_ns=40 * S),)},
+            "unexplained",
+        ),
+    ],
+    ids=["plan", "order", "elsewhere", "later"],
+)  # fmt: skip
+def test_with_zookeeper_an_election_is_unclean_if_that_was_allowed(
+    changes: Row, found: str
+) -> None:
+    known = about(fault("kill", "n1", 15, 16), **changes)
+    assert counts(group(known, leadership=KEPT), "election") == {
+        "election/leader-killed": 1, f"election/{found}": 1,
+    }  # fmt: skip
+
+
+def test_what_no_answer_reached_may_not_have_happened() -> None:
+    """Of a run that died no milestone says when its brokers were stopped."""
+    never = [written(1, 4, 10), written(2, 5, 70, 2, 3)]  # Nothing told of offset 70.
+    assert counts(group(about(), leadership=never), "election", "isr") == {}
+    seen = [*never, told(5, 2, 75)]
+    assert firsts(group(about(), leadership=seen), "election") == {"election/unexplained": 75 * S}
 
 
 def test_a_deposed_leader_answers_only_if_it_was_asked_after_its_successor_had() -> None:
@@ -173,24 +212,12 @@ def test_isrs_by_their_sizes() -> None:
     }  # fmt: skip
 
 
-def look(
-    node: str, end: int | None, at: int, *, life: int = 1, start: int = 0, mark: int = 0
-) -> Row:
-    return {"observed_ns": at * S, "node": node, "incarnation": life, "log_start_offset": start,
-            "log_end_offset": end, "high_watermark": mark}  # fmt: skip
-
-
-def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None) -> Row:
-    return {"node": node, "from_offset": start, "reason": reason, "source": "server-log",
-            "observed_ns": at}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("reason", "kind", "at_ns"),
     [
-        ("follower of broker 2: epoch 4 ends at offset 40 there", "leader-epoch", 20 * S),
-        ("follower of broker 2: local high watermark 40", "high-watermark", 20 * S),
-        ("follower of broker 2: the leader's log ends at offset 40", "leader-log-end", 20 * S),
+        ("follower of broker 2: epoch 4 ends at offset 40 there", "leader-epoch", 25 * S),
+        ("follower of broker 2: local high watermark 40", "high-watermark", 25 * S),
+        ("follower of broker 2: the leader's log ends at offset 40", "leader-log-end", 25 * S),
         ("follower of broker 2: epoch 5 ends at offset 40 there", "leader-epoch", None),
         ("below its high watermark 41", "below-high-watermark", None),
         ("Corruption found in segment 0", "recovery", None),
@@ -199,20 +226,61 @@ def cut(reason: str, *, start: int = 40, node: str = "n1", at: int | None = None
     ],
 )
 def test_truncations_by_their_reason(reason: str, kind: str, at_ns: int | None) -> None:
-    looks = [look("n1", 45, 15), look("n1", 41, 25), look("n2", 99, 15)]
+    """Broker 1 follows from 20 s on, and is seen again at 25 s: its log went on growing."""
+    looks = [look("n1", 45, 15), look("n1", 47, 25), look("n2", 99, 15)]
     found = group(about(), leadership=MOVED, truncations=[cut(reason)], replica_states=looks)
-    assert firsts(found, "truncation") == {f"truncation/{kind}-2-9": at_ns}
+    length = "unseen" if at_ns is None else "2-9"
+    assert firsts(found, "truncation") == {f"truncation/{kind}-{length}": at_ns}
+
+
+AGAIN = [*MOVED, written(3, 6, 30, 2, 3), written(2, 7, 40, 2, 3)]
+"""Broker 2 leads from 20 s to 30 s, and again from 40 s on."""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "looks", "length", "at_ns"),
+    [
+        # Only one reign fits: that of epoch 7.
+        (6, [(35, 45), (38, 46), (41, 46)], "2-9", 41 * S),
+        (6, [(35, 45), (41, 50), (43, 39)], "10-99", 43 * S),  # Cut off, it went on until then.
+        (6, [(39, 190), (39.75, 40), (41, 42)], "100+", 39 * S + 3 * S // 4),  # It was told late.
+        (6, [(5, 190), (7, 41), (41, 42)], "1", 41 * S),  # What it had lost before is no matter.
+        (6, [(35, 40), (41, 60)], "unseen", 41 * S),  # What it got later is no matter.
+        (6, [], "unseen", 40 * S),
+        # Two reigns fit, so that the time is that of the only fall.
+        (4, [(22, 45), (24, 40), (45, 60)], "2-9", 24 * S),
+        (4, [(22, 45), (24, 41), (45, 60)], "2-9", 24 * S),
+        (4, [(22, 45), (24, 41), (45, 60), (46, 51)], "unseen", None),
+        (4, [(22, 45), (24, 40), (45, 60), (46, 39)], "10-99", None),
+    ],
+)
+def test_the_time_and_length_of_a_truncation(
+    epoch: int, looks: list[tuple[float, int]], length: str, at_ns: int | None
+) -> None:
+    states = [look("n1", end, at) for at, end in looks]
+    why = cut(f"follower of broker 2: epoch {epoch} ends at offset 40 there")
+    found = group(about(), leadership=AGAIN, truncations=[why], replica_states=states)
+    assert firsts(found, "truncation") == {f"truncation/leader-epoch-{length}": at_ns}
 
 
 @pytest.mark.parametrize(
     ("ends", "length"),
     [((41, 40), "1"), ((49, 40), "2-9"), ((50, 40), "10-99"), ((140, 40), "100+"),
-     ((40, 40), "unseen"), ((30, 45), "unseen"), ((), "unseen")],
+     ((50, 45), "10-99"), ((40, 40), "unseen"), ((30, 45), "unseen"), ((), "unseen")],
 )  # fmt: skip
 def test_truncations_by_the_length_that_looks_show(ends: tuple[int, ...], length: str) -> None:
     looks = [look("n1", end, 10 + at) for at, end in enumerate(ends)]
     found = group(about(), truncations=[cut("Corruption found")], replica_states=looks)
-    assert counts(found, "truncation") == {f"truncation/recovery-{length}": 1}
+    at_ns = None if length == "unseen" else 11 * S
+    assert firsts(found, "truncation") == {f"truncation/recovery-{length}": at_ns}
+
+
+def test_a_fall_above_the_offset_may_be_another_truncations() -> None:
+    cuts = [cut("Corruption found"), cut("Corruption found", start=45)]
+    states = [look("n1", 50, 10), look("n1", 45, 11)]
+    assert firsts(group(about(), truncations=cuts, replica_states=states), "truncation") == {
+        "truncation/recovery-unseen": None, "truncation/recovery-2-9": 11 * S,
+    }  # fmt: skip
 
 
 def test_a_truncation_that_says_where_the_log_ended_needs_no_look() -> None:
@@ -236,6 +304,8 @@ def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
     }  # fmt: skip
     vacant = [*led[:1], written(-1, 1, 11), *led[2:3]]
     assert counts(group(about(), leadership=vacant, replica_records=records), "epoch") == {}
+    compacted = about(plan=made_plan(broker={"log.cleanup.policy": "compact"}))
+    assert counts(group(compacted, leadership=led, replica_records=records), "epoch") == {}
 
 
 @pytest.mark.parametrize(
@@ -280,6 +350,7 @@ def test_a_topic_that_was_made_again() -> None:
         ("log-0-1: _AUTO_OFFSET_RESET: fetch failed due to ...", "OFFSET_OUT_OF_RANGE"),
         ("NotLeaderOrFollowerException: For requests intended only", "NOT_LEADER_OR_FOLLOWER"),
         ("UnknownServerException: The server experienced", "UNKNOWN_SERVER_ERROR"),
+        ("log-0-1: UNKNOWN: Unknown broker error", "UNKNOWN_SERVER_ERROR"),
         ("TimeoutException: ShareAcknowledgeSyncEvent was 0 ms past", "client-timed-out"),
         ("_FENCED: Failed to end transaction: Local: fenced", "client-fenced"),
         ("no report came", "client-timed-out"),
@@ -333,14 +404,6 @@ def test_producers_epochs_that_rise(
 GROUPED = about(plan=made_plan(workload="groups", concurrency=4, workers=1))
 
 
-def gave(process: int, at: int, kind: str = "rebalance-assigned") -> Row:
-    return {"op_id": at, "process": process, "kind": kind, "time_ns": at * S, "offset": 0}
-
-
-def took(process: int, at: int) -> Row:
-    return gave(process, at, "rebalance-revoked")
-
-
 @pytest.mark.parametrize(
     ("rows", "names"),
     [
@@ -354,11 +417,6 @@ def took(process: int, at: int) -> Row:
 def test_what_rebalances_do_with_a_partition(rows: list[Row], names: list[str]) -> None:
     found = counts(group(GROUPED, assignments=rows), "group")
     assert sorted(found) == [f"group/{name}" for name in names]
-
-
-def asked(act: str, offset: int | None, at: int, *, outcome: str = "ok") -> Row:
-    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S + 1,
-            "offset": offset, "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -375,11 +433,6 @@ def asked(act: str, offset: int | None, at: int, *, outcome: str = "ok") -> Row:
 )
 def test_positions_that_members_are_told(rows: list[Row], name: str) -> None:
     assert counts(group(GROUPED, commits=rows), "group") == {f"group/{name}": 1}
-
-
-def shared(act: str, at: int, *, count: int | None = None, outcome: str = "ok") -> Row:
-    return {"op_id": at, "process": 0, "act": act, "asked_ns": at * S, "told_ns": at * S,
-            "offset": 3, "value": A, "delivery_count": count, "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(

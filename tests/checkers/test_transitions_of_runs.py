@@ -1,32 +1,30 @@
 """Transitions that only a whole run shows: its quorum, coordinators, transactions, brokers."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import Disturbance
-from checkers.reigns import GROUPS, TRANSACTIONS, Cut, Reign
+from checkers.reigns import GROUPS, SHARES, TRANSACTIONS, UNENDED_NS, Cut, Reign
 from checkers.transitions.tables import reached
-from results.record.identities import group_of, transactional_id
+from cluster.coordinators import key_partition
+from results.record.identities import group_of
 from results.record.milestones import Milestone
+from results.record.topics import CreatedTopic
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, made_plan, whole_run
-from tests.checkers.reaching import counts, firsts, pairs
-
-
-def answer(node: int, epoch: int, leader: int, at: int) -> Row:
-    role = "leader" if node == leader else "follower"
-    said = {"role": role, "epoch": epoch, "leader": leader}
-    return {"observed_ns": at * S, "node": f"n{node}", "incarnation": 1, **said}
-
-
-def state(node: int, epoch: int, role: str | None, *, voted: int | None = None) -> Row:
-    """A line of a controller's own log, or its file, which have no time."""
-    return {"observed_ns": None, "node": f"n{node}", "incarnation": 0, "role": role,
-            "epoch": epoch, "leader": None, "voted_for": voted}  # fmt: skip
-
-
-def killed(node: str, begun: int, ended: int, kind: str = "kill") -> Disturbance:
-    return Disturbance(kind=kind, begun_ns=begun * S, ended_ns=ended * S, nodes=frozenset({node}))
-
+from tests.checkers.reaching import (
+    TRANSACTIONAL,
+    answer,
+    counts,
+    firsts,
+    killed,
+    op,
+    pairs,
+    reign,
+    state,
+    transaction,
+)
 
 OPEN = facts(milestones=())
 """Of a run whose brokers were not stopped."""
@@ -88,6 +86,14 @@ def test_a_step_that_no_voter_should_take_has_a_name_too() -> None:
     assert found == {"quorum/other-step": 1}
 
 
+def test_the_file_of_a_voters_state_is_no_step() -> None:
+    """It stands before the lines of its epoch, because it tells a log end."""
+    file = {**state(3, 1, "leader"), "leader": 3, "log_end_offset": 9}
+    logged = [state(3, 0, "prospective"), file, state(3, 1, "candidate"), state(3, 1, "leader")]
+    found = counts(whole_run(OPEN, quorum_states=[answer(3, 1, 3, 5), *logged]), "quorum")
+    assert found == {"quorum/prospective-to-candidate": 1, "quorum/candidate-to-leader": 1}
+
+
 def test_votes_of_the_quorum() -> None:
     def voting(*rows: Row) -> set[str]:
         answers = [*STEADY, answer(1, 4, 1, 20)]
@@ -103,24 +109,8 @@ def test_votes_of_the_quorum() -> None:
     assert voting(*later) == {"quorum/changed-vote"}
 
 
-TRANSACTIONAL = {"workload": "txn", "concurrency": 4, "workers": 1}
-PLAN = made_plan(**TRANSACTIONAL)
-ID = transactional_id(0, PLAN)
-
-
-def reign(topic: str, leader: int, epoch: int, span: tuple[int, int]) -> Reign:
-    return Reign(
-        topic=topic, partition=0, leader=leader, epoch=epoch, from_ns=span[0] * S,
-        until_ns=span[1] * S,
-    )  # fmt: skip
-
-
-def op(number: int, begun: int, ended: int | None, *, error: str | None = None, f: str = "txn",
-       process: int = 0) -> Row:  # fmt: skip
-    return {"op_id": number, "process": process, "f": f, "invoke_ns": begun * S,
-            "complete_ns": None if ended is None else ended * S, "error": error}  # fmt: skip
-
-
+BEYOND = UNENDED_NS // S + 1
+"""No answer ever reached so far, in seconds."""
 MOVES = (reign(TRANSACTIONS, 1, 1, (0, 22)), reign(TRANSACTIONS, 2, 2, (18, 99)))
 """The coordinator moves at some time from 20 s to 22 s."""
 
@@ -132,16 +122,70 @@ MOVES = (reign(TRANSACTIONS, 1, 1, (0, 22)), reign(TRANSACTIONS, 2, 2, (18, 99))
         ([op(1, 15, None)], MOVES, "moved-in-flight"),
         ([op(1, 15, 21)], MOVES, "moved"),
         ([op(1, 21, 25)], MOVES, "moved"),
+        ([op(1, 19, 25)], MOVES, "moved"),  # It may have begun after the move.
         ([op(1, 15, 25, f="poll")], MOVES, "moved"),
         ([op(1, 15, 25, process=3)], MOVES, "moved"),  # Of a watcher, which has no transactions.
         ([], (MOVES[0], reign(TRANSACTIONS, 1, 2, (18, 99))), "renewed"),
         ([], (MOVES[0], reign(TRANSACTIONS, -1, 2, (18, 99))), "none"),
+        ([], (reign(TRANSACTIONS, -1, 1, (0, 22)), MOVES[1]), None),  # Nobody knows the last one.
+        (
+            [],
+            (reign(TRANSACTIONS, 1, 1, (0, BEYOND)), reign(TRANSACTIONS, 2, 2, (0, BEYOND))),
+            None,
+        ),
     ],
 )
-def test_coordinators_that_move(ops: list[Row], reigns: tuple[Reign, ...], name: str) -> None:
+def test_coordinators_that_move(
+    ops: list[Row], reigns: tuple[Reign, ...], name: str | None
+) -> None:
     known = facts(plan=TRANSACTIONAL, reigns=reigns, milestones=())
     found = firsts(whole_run(known, ops=ops), "coordinator")
-    assert found == {f"coordinator/transaction-{name}": 22 * S}
+    assert found == ({f"coordinator/transaction-{name}": 22 * S} if name else {})
+
+
+@pytest.mark.parametrize(
+    ("next_one", "ops", "name"),
+    [
+        (1, [op(1, 15, 55)], "returned"),
+        (2, [op(1, 15, 55)], "moved-in-flight"),
+        (2, [op(1, 15, 29)], "moved"),
+    ],
+)
+def test_a_coordinator_that_was_away_for_a_while(next_one: int, ops: list[Row], name: str) -> None:
+    away = (reign(TRANSACTIONS, -1, 2, (18, 32)), reign(TRANSACTIONS, next_one, 3, (30, 99)))
+    known = facts(plan=TRANSACTIONAL, reigns=(MOVES[0], *away), milestones=())
+    assert firsts(whole_run(known, ops=ops), "coordinator") == {
+        "coordinator/transaction-none": 22 * S, f"coordinator/transaction-{name}": 32 * S,
+    }  # fmt: skip
+
+
+def test_a_leader_that_was_cut_off_may_have_gone_on() -> None:
+    """Then the end of its reign is put off: nothing that ended before was certainly in flight."""
+    late = (reign(TRANSACTIONS, 1, 1, (0, 60)), MOVES[1])
+    known = facts(plan=TRANSACTIONAL, reigns=late, milestones=())
+    for until, name in ((25, "moved"), (61, "moved-in-flight")):
+        found = firsts(whole_run(known, ops=[op(1, 15, until)]), "coordinator")
+        assert found == {f"coordinator/transaction-{name}": 22 * S}
+
+
+def test_coordinators_of_share_groups_positions() -> None:
+    """The partition is that of `GROUP:TOPIC-ID:PARTITION`, as brokers hash it."""
+    shared = {"workload": "shares", "concurrency": 4, "workers": 1, "partitions": 1}
+    topic = CreatedTopic(
+        topic="log-0", topic_id="00112233-4455-6677-8899-aabbccddeeff", partitions=1
+    )
+    group = group_of(0, made_plan(**shared), workers=1)
+    mine = key_partition(f"{group}:ABEiM0RVZneImaq7zN3u_w:0", 3)
+    reigns = tuple(
+        replace(reign(SHARES, leader, leader, span), partition=partition)
+        for partition in range(3)
+        for leader, span in ((1, (0, 22)), (2, (18, 99)))
+    )
+    known = facts(plan=shared, reigns=reigns, topics=(topic,), milestones=())
+    found = reached(whole_run(known, ops=[op(1, 15, 25, f="poll")]))["transitions"].to_pylist()
+    assert [(row["topic"], row["partition"], row["transition"]) for row in found] == [
+        (SHARES, mine, "coordinator/share-moved-in-flight")
+    ]
 
 
 def test_a_coordinator_of_nobody_does_not_count() -> None:
@@ -165,11 +209,6 @@ def test_coordinators_of_groups_and_their_truncated_logs() -> None:
     assert firsts(whole_run(known, ops=[member]), "coordinator") == {
         "coordinator/group-moved-in-flight": 22 * S, "coordinator/group-log-cut": None,
     }  # fmt: skip
-
-
-def transaction(number: int, decision: str, outcome: str) -> Row:
-    return {"txn_id": number, "op_id": number, "transactional_id": ID, "decision": decision,
-            "outcome": outcome}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -205,13 +244,24 @@ def test_a_late_transaction_that_a_reader_was_given_did_commit() -> None:
     assert found == {"transaction/commit-unknown": 1}
 
 
+ON_PURPOSE = "its producer was thrown away before the end, on purpose"
+UNANSWERED = "3 sends were not answered within 5 s"
+
+
 @pytest.mark.parametrize(
-    ("following", "name"),
-    [(8, "left-to-successor"), (17, "left-to-timeout"), (None, "left-to-timeout")],
+    ("error", "following", "name"),
+    [
+        (ON_PURPOSE, 8, "left-to-successor"),
+        (ON_PURPOSE, 17, "left-to-timeout"),
+        (ON_PURPOSE, None, "left-to-timeout"),
+        (UNANSWERED, 8, "left-to-successor"),
+        ("_MSG_TIMED_OUT: Local: Message timed out", None, "left-to-timeout"),
+        ("TimeoutException: Expiring 1 record(s) for log-0-0", None, "left-to-timeout"),
+        ("_STATE: Local: Erroneous state", 8, "abort-unknown"),
+    ],
 )
-def test_transactions_that_are_left_open(following: int | None, name: str) -> None:
-    thrown = "its producer was thrown away before the end, on purpose"
-    rows, ops = [transaction(1, "abort", "unknown")], [op(1, 5, 6, error=thrown)]
+def test_transactions_that_are_left_open(error: str, following: int | None, name: str) -> None:
+    rows, ops = [transaction(1, "abort", "unknown")], [op(1, 5, 6, error=error)]
     if following is not None:
         rows.append(transaction(2, "commit", "committed"))
         ops.append(op(2, following, following + 1))
@@ -220,6 +270,37 @@ def test_transactions_that_are_left_open(following: int | None, name: str) -> No
     found = counts(whole_run(known, transactions=rows, ops=ops), "transaction")
     found.pop("transaction/committed", 0)
     assert found == {f"transaction/{name}": 1}
+
+
+@pytest.mark.parametrize(
+    ("lasts", "milestones", "found"),
+    [
+        (
+            11,
+            (Milestone(name="noted", at_ns=60 * S),),
+            {"transaction/timed-out": 1},
+        ),  # Before that.
+        (1, (Milestone(name="noted", at_ns=12 * S),), {}),  # It was still open.
+        (1, (), {}),  # The run died, nobody knows when.
+    ],
+)
+def test_transactions_that_nobody_left_to_their_timeout(
+    lasts: int, milestones: tuple[Milestone, ...], found: dict[str, int]
+) -> None:
+    known = facts(plan=TRANSACTIONAL, milestones=milestones)
+    ops = [op(1, 5, 5 + lasts, error=ON_PURPOSE)]
+    rows = [transaction(1, "abort", "unknown")]
+    assert counts(whole_run(known, transactions=rows, ops=ops), "transaction") == found
+
+
+def test_a_client_that_goes_on_after_time_outs_throws_no_producer_away() -> None:
+    noted = Milestone(name="noted", at_ns=60 * S)
+    plan = {**TRANSACTIONAL, "after_timeout": "go-on"}
+    known = facts(plan=plan, milestones=(noted,))
+    rows, ops = [transaction(1, "abort", "unknown")], [op(1, 5, 6, error=UNANSWERED)]
+    assert counts(whole_run(known, transactions=rows, ops=ops), "transaction") == {
+        "transaction/abort-unknown": 1
+    }
 
 
 def test_transactions_stand_where_their_coordinator_does() -> None:
@@ -262,3 +343,40 @@ def test_brokers_that_ended(code: str, fault: Disturbance | None, found: dict[st
 
 def test_a_run_without_rows_reached_nothing() -> None:
     assert all(table.num_rows == 0 for table in reached(whole_run()).values())
+
+
+def test_wild_rows_neither_raise_nor_warn() -> None:
+    most, least = 2**63 - 1, -(2**63)
+    answers = [
+        answer(1, 1, 1, 5), {**answer(2, 2, 2, 6), "observed_ns": most, "epoch": 2**31 - 1},
+        {**answer(1, 1, 1, 7), "observed_ns": least}, {**answer(3, 1, 1, 8), "node": None},
+        {**answer(2, -5, -7, 9), "role": None}, {**answer(2, 3, 2, 9), "epoch": None},
+    ]  # fmt: skip
+    logged = [
+        state(3, 2**31 - 1, "leader", voted=2**31 - 1), state(3, -1, "candidate", voted=-9),
+        state(3, 1, "\x00"), {**state(3, 1, "voted", voted=1), "node": None},
+    ]  # fmt: skip
+    spans = ((most, least), (least, most), (0, 0), (most, most), (-1, UNENDED_NS))
+    reigns = tuple(
+        Reign(topic=topic, partition=0, leader=leader, epoch=epoch, from_ns=begun, until_ns=ended)
+        for topic in (TRANSACTIONS, GROUPS, SHARES)
+        for epoch, (leader, (begun, ended)) in enumerate(zip((1, -1, 2**31 - 1, 1, 2), spans,
+                                                             strict=True))
+    )  # fmt: skip
+    ops = [
+        {**op(most, 1, 2), "invoke_ns": least, "complete_ns": most}, op(2, 5, None, error=""),
+        {**op(2, 5, 1, error=ON_PURPOSE), "process": None}, {**op(3, 1, 2), "op_id": None},
+        {**op(4, 1, 2, error="\x00:"), "complete_ns": least, "f": None}, op(5, 0, 0, error=":"),
+        {**op(6, 1, 2, error=UNANSWERED), "invoke_ns": most},
+    ]  # fmt: skip
+    rows = [transaction(number, "abort", "unknown") for number in (most, 2, 3, 3, 6)]
+    rows += [{**transaction(5, "", "okay"), "transactional_id": None},
+             {**transaction(4, "commit", "committed"), "op_id": None}]  # fmt: skip
+    ended = Milestone(name="broker-ended", at_ns=most, detail={"node": "n9", "code": "9" * 40})
+    wild = Disturbance(kind="kill", begun_ns=least, ended_ns=most, nodes=frozenset({"n1"}))
+    known = facts(
+        plan=TRANSACTIONAL, reigns=reigns, milestones=(ended,), disturbances=(wild,),
+        inner_cuts=(Cut(topic=TRANSACTIONS, partition=0, node="", from_offset=least),),
+    )  # fmt: skip
+    found = whole_run(known, quorum_states=[*answers, *logged], ops=ops, transactions=rows)
+    assert counts(found, "coordinator", "transaction", "quorum")

@@ -1,13 +1,16 @@
 """What runs of a store reached: for programs, in the index, in the terminal, on page and site."""
 
 import io
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from results.index import open_index
+from results.index import Index, open_index
 from results.index.steps import named, numbered
+from results.page import recurrence
 from results.reached import Reached, reached, transitions_of
 from results.record.paths import RunPaths
 from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
@@ -24,10 +27,15 @@ KILLED, UNCLEAN, SHRANK = "election/leader-killed", "election/unclean", "isr/shr
 
 
 def reaching(
-    store: Path, stamp: str, names: tuple[str, ...], pairs: tuple[tuple[str, str], ...] = ()
+    store: Path,
+    stamp: str,
+    names: tuple[str, ...],
+    pairs: tuple[tuple[str, str], ...] = (),
+    *,
+    because: tuple[str, ...] = (),
 ) -> RunPaths:
     """Plant a run that reached some transitions, the first of them twice, in two partitions."""
-    paths = plant(store, stamp)
+    paths = plant(store, stamp, because=because)
     rows = [
         {"topic": "log-0", "partition": partition, "transition": name, "count": 1 + partition,
          "first_ns": None if name == UNCLEAN else (30 - partition) * 10**9}
@@ -156,10 +164,29 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
     text = shown(late)
     assert (
         f"what was reached\nIt reached 2 of the {len(TRANSITIONS)} transitions of the catalogue,"
-        " and 2 pairs of them in succession.\nNo earlier run of this store reached:"
-        f" election/unclean; and 1 pair.\nNo run of this store reached {never} other transitions."
+        " and 2 pairs in succession.\nNew in this store:"
+        f" election/unclean; and 1 pair.\nNever reached in this store: {never} transitions of the"
+        " catalogue."
     ) in text
-    assert f"reached: {KILLED}, {SHRANK}; and 1 pair." in shown(early)
+    assert f"New in this store: {KILLED}, {SHRANK}; and 1 pair." in shown(early)
+
+
+@pytest.mark.parametrize("tell", [shown, render_report])
+def test_the_index_is_opened_once(
+    tell: Callable[[RunPaths], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both what was new and how often it failed like that stand in it."""
+    opened: list[Store] = []
+
+    def counted(store: Store) -> AbstractContextManager[Index]:
+        opened.append(store)
+        return open_index(store)
+
+    monkeypatch.setattr(recurrence, "open_index", counted)
+    said = tell(reaching(tmp_path, EARLY, (KILLED,), because=("the run failed: no room",)))
+    assert "New in this store" in said
+    assert "It was not seen in any other run of this store" in said
+    assert len(opened) == 1
 
 
 def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:
@@ -170,7 +197,7 @@ def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:
 
 def test_nothing_new_is_said_so(tmp_path: Path) -> None:
     reaching(tmp_path, EARLY, (KILLED,))
-    assert "An earlier run of this store reached all of that." in shown(
+    assert "Nothing of that is new: earlier runs of this store reached it all." in shown(
         reaching(tmp_path, LATE, (KILLED,))
     )
 
