@@ -32,7 +32,7 @@ class Find:
         control: The control system; empty: there is none.
         on_control: How many of its runs had it.
         command: What a reader types to play it again.
-        bundle: The file that holds the run; empty: there is none.
+        bundle: The file that holds the run, or why there is none; empty: the run is elsewhere.
     """
 
     system: str
@@ -131,14 +131,15 @@ def hunt_markdown(story: HuntStory) -> str:
     lines = [
         f"# {_text(story.name)}", "",
         figures, "",
-        "| system | broken | repeats | control | first run | command |",
-        "|---|---|---|---|---|---|",
+        "| system | broken | repeats | control | first run | bundle | command |",
+        "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for find in story.finds:
         control = f"{find.control}: {find.on_control}" if find.control else "none"
         cells = (
             find.system, ", ".join(find.broken), find.recurs, control,
-            f"{find.first}, after {find.minutes:.0f} min", f"`{find.command}`",
+            f"{find.first}, after {find.minutes:.0f} min", find.bundle or "none",
+            f"`{find.command}`",
         )  # fmt: skip
         lines.append(f"| {' | '.join(map(_text, cells))} |")
     return "\n".join(lines) + "\n"

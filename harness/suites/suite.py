@@ -167,6 +167,8 @@ class Hunt(Table):
     def _controls_of_systems(self) -> "Hunt":
         if strange := sorted(self.controls.keys() - {*self.systems}):
             raise ValueError(f"controls: {strange[0]} is none of the systems")
+        if same := [system for system, control in self.controls.items() if system == control]:
+            raise ValueError(f"controls: {same[0]} cannot be its own control")
         return self
 
 

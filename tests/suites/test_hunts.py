@@ -202,6 +202,51 @@ def test_a_changed_plan_keeps_all_but_faults_and_seed() -> None:
     assert all((plan.rate, plan.swarmed) == (321, ("rate",)) for plan in changed)
 
 
+def test_a_verdict_that_comes_late_is_of_its_time() -> None:
+    late = Run(valid=INVALID, broken=LOST, transitions=("a",), late_s=1000)
+    state = part([late, Run(valid=INVALID, broken=LOST, transitions=("a",))])
+    assert [run.item.number for run in history([state])] == [2, 1]
+    assert [run.new_transitions for run in history([state])] == [("a",), ()]
+    (failure,) = failures([state])
+    assert [each.number for each in failure.runs] == [2, 1]
+
+
+def test_a_failure_whose_verdict_comes_late_is_owed_its_repeats() -> None:
+    runs = [broken(late_s=1000), Run(valid=None), Run()]
+    lines = owed([part(runs)], repeats=2, controls={})
+    assert [(line.item, line.repeats) for line in lines] == [(4, run_of(1)), (5, run_of(1))]
+
+
+LOSES = PlannedFault(
+    at_s=10, kind=next(kind for kind in KINDS if KINDS[kind].when_whole), target="one", hold_s=5
+)
+
+
+def test_faults_that_take_records_are_never_written() -> None:
+    plan = plan_from({**PLAN, "seed": 1})
+    mutations = [Mutation(plan, [*KINDS], Random(seed)) for seed in range(60)]
+    changed = [each.of((KILL, LOSES)) for each in mutations]
+    assert all(changed)
+    assert not any(KINDS[each.kind].when_whole for faults in changed for each in faults)
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        Run(transitions=("a",), faults=(LOSES,)),
+        Run(transitions=("a",), plan={"system": "kafka:3.5.1"}),
+        Run(transitions=("a",), plan={"workload": "txn"}),
+        Run(transitions=("a",), plan={"client_kind": "java"}),
+        Run(transitions=("a",), faults=(KILL.model_copy(update={"kind": "isolate"}),)),
+    ],
+)
+def test_a_run_that_this_hunt_could_not_play_has_no_children(parent: Run) -> None:
+    kinds = {**KINDS_OF, "loses": (LOSES.kind,)}
+    made = Hunter(hunted(), lambda: {"kafka:3.6.1": kinds}, [part([parent], "20261127T010000Z")])
+    drawn_runs = [made.draw(part([Run()] * count)) for count in range(12)]
+    assert {planned.parent for planned in drawn_runs if planned} == {""}
+
+
 def test_main_phases_bound_a_hunt() -> None:
     assert hunter(main="2m").draw(part([Run()])) is not None
     assert hunter(main="2m").draw(part([Run(), Run()])) is None
@@ -268,6 +313,16 @@ def test_a_control_that_comes_later_is_owed_all_its_runs() -> None:
     }
 
 
+def test_another_control_is_owed_its_own_runs() -> None:
+    state = part([broken()])
+    state = folded(owed([state], repeats=2, controls=CONTROLS), state)
+    lines = owed([state], repeats=2, controls={"kafka:3.6.1": "kafka:3.8.0"})
+    assert [line.plan["system"] for line in lines] == ["kafka:3.8.0"] * 2
+    (failure,) = failures([state])
+    assert len(failure.controls_on("kafka:3.7.1")) == 2
+    assert failure.controls_on("kafka:3.8.0") == []
+
+
 def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:
     other = Run(valid=INVALID, broken=("duplicate",))
     elsewhere = broken(plan={"system": "kafka:3.5.1"})
@@ -275,7 +330,9 @@ def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:
     assert [(each.system, each.broken, len(each.runs)) for each in found] == [
         ("kafka:3.6.1", LOST, 2), ("kafka:3.6.1", ("duplicate",), 1), ("kafka:3.5.1", LOST, 1),
     ]  # fmt: skip
-    assert len({each.file_name for each in found}) == 3
+    assert [each.file_name for each in found] == [
+        run_of(number).replace("/", "-") for number in (1, 2, 3)
+    ]
 
 
 def test_rates_count_verdicts_and_one_promise_of_several() -> None:
@@ -296,7 +353,8 @@ def test_rates_count_verdicts_and_one_promise_of_several() -> None:
         ])
     ])  # fmt: skip
     assert (found.recurs.times, found.recurs.of) == (1, 3)
-    assert (found.on_control.times, found.on_control.of) == (0, 1)
+    on_control = found.on_control("kafka:3.6.1")
+    assert (on_control.times, on_control.of) == (0, 1)
 
 
 def test_what_a_repeat_finds_is_owed_nothing() -> None:
@@ -312,6 +370,7 @@ def test_what_a_repeat_finds_is_owed_nothing() -> None:
         ({"workloads": ["nonsense"]}, "hunt.workloads cannot be"),
         ({"families": ["nonsense"]}, "there is no family 'nonsense' of faults"),
         ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is none of the systems"),
+        ({"controls": {"kafka:4.3.1": "kafka:4.3.1"}}, "kafka:4.3.1 cannot be its own control"),
         ({"main": "soon"}, "write it as 30m, 8h, or 1h30m"),
         ({"systms": []}, "there is no key 'hunt.systms'; did you mean 'hunt.systems'?"),
         ({"systems": []}, "hunt.systems cannot be"),

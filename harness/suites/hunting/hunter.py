@@ -18,7 +18,7 @@ from harness.suites.hunting.arms import Pull, best
 from harness.suites.hunting.failures import failures, owed
 from harness.suites.hunting.families import Families
 from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, pulls_of
-from harness.suites.hunting.mutation import Mutation
+from harness.suites.hunting.mutation import Mutation, changeable
 from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.hunting.seen import reached_by
 from harness.suites.journal import Line, Planned
@@ -47,6 +47,9 @@ class Hunter:
         families: Gives by system the families of faults that can be played, with their kinds; is
             asked once something is drawn.
         before: The hunt's earlier parts, the oldest first.
+
+    Attributes:
+        before: As above.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Hunter:
         assert suite.hunt is not None
         self._suite, self._hunt = suite, suite.hunt
         self._find_families = families
-        self._before = list(before)
+        self.before = list(before)
 
     @cached_property
     def _families(self) -> Families:
@@ -80,7 +83,7 @@ class Hunter:
         number = max(state.items, default=0) + 1
         begun = state.night if self._hunt.seed is None else self._hunt.seed
         rng = Random(f"{begun}/{number}")
-        runs = history([*self._before, state])
+        runs = history([*self.before, state])
         pulls = pulls_of(runs) if self._hunt.guided else []
         refused: PlanError | None = None
         for _ in range(TRIES):
@@ -102,7 +105,7 @@ class Hunter:
     def owed(self, state: NightState) -> list[Planned]:
         """Return the repeats and controls of failures that are not planned yet."""
         hunt = self._hunt
-        return owed([*self._before, state], repeats=hunt.repeats, controls=hunt.controls)
+        return owed([*self.before, state], repeats=hunt.repeats, controls=hunt.controls)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
         """Return what a run reached first of all drawn runs of this part, and what it broke."""
@@ -140,7 +143,7 @@ class Hunter:
             return False
         kinds = {kind for each in self._families[plan.system].values() for kind in each}
         known = {each.kind for each in run.faults} <= kinds
-        return bool(run.score and run.faults) and known and client in hunt.clients
+        return bool(run.score and changeable(run.faults)) and known and client in hunt.clients
 
     def _dealt(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> Plan:
         hunt = self._hunt
