@@ -115,7 +115,7 @@ def write_hunt(story: HuntStory, folder: Path) -> None:
         StoreError: The disk refuses.
     """
     write_atomically(folder / TABLE, hunt_markdown(story))
-    plot = Markup(growth_plot({story.name: story.growth}))  # noqa: S704 - an SVG of our own
+    plot = Markup(growth_plot({story.name: [story.growth]}))  # noqa: S704 - an SVG of our own
     page = template_engine().get_template("hunt.html").render(story=story, plot=plot)
     write_atomically(folder / PAGE, page)
 
