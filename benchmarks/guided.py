@@ -40,9 +40,9 @@ from harness.suites.night import NightState
 from harness.suites.nights import nights_of
 from harness.suites.suite import seconds_of
 from results.plots.canvas import standalone
-from results.plots.growth import growth_plot
+from results.plots.growth import PAIRS, TRANSITIONS, growth_plot
 from results.record.atomic import write_atomically
-from results.record.transitions import TRANSITIONS
+from results.record.transitions import TRANSITIONS as CATALOGUE
 
 FOLDER = ROOT / "docs" / "hunt"
 RESULTS = FOLDER / "guided.jsonl"
@@ -228,7 +228,7 @@ def _line(step: Step, parts: Sequence[NightState], *, load: tuple[float, float])
     main = hunt.get("main") if isinstance(hunt, dict) else None
     return Line(
         series=step.series, pair=step.pair, way=step.way, bug=step.bug,
-        commit=commit + "+" * bool(changes), catalogue=len(TRANSITIONS), begun_at=parts[0].night,
+        commit=commit + "+" * bool(changes), catalogue=len(CATALOGUE), begun_at=parts[0].night,
         took_s=round(sum(each.active_s for each in parts), 1), load=load, runs=len(runs),
         growth=tuple((round(at, 2), one, two) for at, one, two in growth_of(runs, minutes)),
         found=minutes[failed[0].runs[0].run_id] if failed else None,
@@ -275,10 +275,11 @@ def write_page(results: Path) -> None:
     for series in ("simulated", "kafka"):
         ways = {way: [each.growth for each in lines if (each.series, each.way) == (series, way)]
                 for way in (GUIDED, BLIND)}  # fmt: skip
-        if plot := growth_plot(ways):
-            file = results.with_name(f"{results.stem}-{series}.svg")
-            write_atomically(file, standalone(plot))
-            told += f"\n\n![{series}: reached over time, guided and blind]({file.name})"
+        for what, short in ((PAIRS, "pairs"), (TRANSITIONS, "transitions")):
+            if plot := growth_plot(ways, counted=[what]):
+                file = results.with_name(f"{results.stem}-{series}-{short}.svg")
+                write_atomically(file, standalone(plot))
+                told += f"\n\n![{series}: {what} over time, guided and blind]({file.name})"
     write_between(results.with_suffix(".md"), told)
 
 

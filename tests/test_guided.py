@@ -70,9 +70,9 @@ def test_the_page_has_the_table_and_a_plot_of_what_was_played(tmp_path: Path) ->
     write_page(results)
     text = (tmp_path / "guided.md").read_text()
     assert "| simulated | guided | 1 | 4 (4 to 4) | 9 (9 to 9) |" in text
-    assert "(guided-simulated.svg)" in text
-    assert "guided-kafka.svg" not in text
-    assert (tmp_path / "guided-simulated.svg").read_text().startswith("<svg")
+    assert "(guided-simulated-pairs.svg)" in text
+    assert "guided-kafka" not in text
+    assert (tmp_path / "guided-simulated-transitions.svg").read_text().startswith("<svg")
 
 
 def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_pair_that_was_killed_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert [each.way for each in played] == [GUIDED, BLIND]
     assert [len(nights_of(store, f"simulated-1-{way}")) for way in (GUIDED, BLIND)] == [1, 1]
     assert all(each.growth[-1][0] >= 1 for each in played), "the whole minute was played"
-    assert (store / "guided-simulated.svg").exists()
+    assert (store / "guided-simulated-pairs.svg").exists()
     capsys.readouterr()
     assert main([*words, "--list"]) == 0
     assert capsys.readouterr().out.count("done ") == 2
