@@ -11,6 +11,7 @@ from harness.cli.suite import lead_night
 from harness.suites.expansion import suite_named
 from harness.suites.hunting.failures import FAILURES
 from harness.suites.hunting.families import families_of
+from harness.suites.hunting.hunter import refuse_unplayable
 from harness.suites.hunting.keeping import write_results_of_hunt
 from harness.suites.hunting.parts import distinct, part_of
 from harness.suites.leading import Resumption
@@ -90,7 +91,7 @@ def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -
     Raises:
         SuiteError: There can be no such hunt.
     """
-    told: dict[str, Any] = {key: value for key, value in options.items() if value}
+    told: dict[str, Any] = {key: value for key, value in options.items() if value not in {None, ()}}
     values = suite.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     values |= {key: told.pop(key) for key in ("name", "budget") if key in told}
     if "nemesis" in told:
@@ -114,6 +115,7 @@ def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iter
 def _shown(found: Suite) -> int:
     """Print what the runs of a hunt are drawn from here."""
     assert found.hunt is not None
+    refuse_unplayable(found)
     said = {
         "workloads": found.hunt.workloads,
         "clients": found.hunt.clients,

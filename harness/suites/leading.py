@@ -12,7 +12,7 @@ from harness.suites.conductor import Conductor
 from harness.suites.estimates import estimate, refresh
 from harness.suites.expansion import Entry, entries_of, plans_of, suite_named
 from harness.suites.hunting.families import families_of
-from harness.suites.hunting.hunter import Hunter
+from harness.suites.hunting.hunter import Hunter, refuse_unplayable
 from harness.suites.hunting.parts import differences, keep
 from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
 from harness.suites.night import NightState, Phase
@@ -117,6 +117,8 @@ def opened(
     suite = changed or suite_named(path)
     text = dump_suite(suite) if changed else path.read_text(encoding="utf-8")
     entries = _entries(suite)
+    if suite.hunt is not None:
+        refuse_unplayable(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:

@@ -306,6 +306,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"{key} is missing"
     if not key:
         return message
+    if first["type"] == "value_error" and isinstance(first["input"], Mapping):
+        return f"{key}.{message}"
     return f"{key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
 
 

@@ -16,6 +16,7 @@ from harness.suites.hunting.history import history
 from harness.suites.hunting.hunter import Hunter, level_of
 from harness.suites.hunting.mutation import MOST_FAULTS, Mutation
 from harness.suites.hunting.plans import plan_of
+from harness.suites.leading import opened
 from harness.suites.night import NightState, Phase, folded
 from harness.suites.suite import SuiteError, parse_suite
 from nemesis.levels import LEVELS
@@ -370,7 +371,10 @@ def test_what_a_repeat_finds_is_owed_nothing() -> None:
         ({"workloads": ["nonsense"]}, "hunt.workloads cannot be"),
         ({"families": ["nonsense"]}, "there is no family 'nonsense' of faults"),
         ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is none of the systems"),
-        ({"controls": {"kafka:4.3.1": "kafka:4.3.1"}}, "kafka:4.3.1 cannot be its own control"),
+        (
+            {"controls": {"kafka:4.3.1": "kafka:4.3.1"}},
+            "hunt.controls: kafka:4.3.1 cannot be its own control",
+        ),
         ({"main": "soon"}, "write it as 30m, 8h, or 1h30m"),
         ({"systms": []}, "there is no key 'hunt.systms'; did you mean 'hunt.systems'?"),
         ({"systems": []}, "hunt.systems cannot be"),
@@ -383,6 +387,23 @@ def test_what_is_wrong_with_a_hunt_is_one_sentence(
     with pytest.raises(SuiteError, match=re.escape(why)) as refused:
         parse_suite(text, tmp_path / "hunt.toml")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"systems": ["kafka:4.3.1"]}, "only the reference cluster can be simulated"),
+        ({"workloads": ["txn"]}, "the hunt made can draw no run: "),
+        ({"controls": {"reference": "nonsense"}}, "the control of reference: "),
+    ],
+)
+def test_a_hunt_that_can_play_nothing_begins_no_part(
+    settings: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    suite = hunted(**{"systems": ["reference"], "hosts": "simulated", **settings})
+    with pytest.raises(SuiteError, match=why), opened(tmp_path, tmp_path / "store", changed=suite):
+        pass
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_hunt_has_no_entries() -> None:

@@ -8,15 +8,16 @@ each run of a system and a workload that holds (`nemesis/levels.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 
+from harness.another_system import moved
 from harness.plans import completed_plan
-from harness.suites.expansion import SEEDS, joined
+from harness.suites.expansion import SEEDS, hunted_plan, joined
 from harness.suites.hunting.arms import Pull, best
 from harness.suites.hunting.failures import failures, owed
-from harness.suites.hunting.families import Families
+from harness.suites.hunting.families import Families, families_of
 from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, pulls_of
 from harness.suites.hunting.mutation import Mutation, changeable
 from harness.suites.hunting.plans import plan_of, values_of
@@ -89,6 +90,8 @@ class Hunter:
         for _ in range(TRIES):
             try:
                 plan, parent = self._drawn(runs, pulls, rng)
+            except SuiteError:  # Whatever is drawn: a system has no faults here.
+                raise
             except PlanError as why_not:
                 refused = why_not
                 continue
@@ -174,6 +177,24 @@ class Hunter:
         hosts = self._suite.hosts.get(self._hunt.hosts.partition(":")[0], {})
         whole = joined({"swarm": True}, self._suite.plan, hosts, values)
         return completed_plan(whole, {"seed": rng.randrange(SEEDS)}, broker={}, client={})
+
+
+def refuse_unplayable(suite: Suite) -> None:
+    """Refuse a hunt that could draw no run here, or that has a control on which none can be played.
+
+    Args:
+        suite: With `[hunt]`.
+
+    Raises:
+        SuiteError: It is one.
+    """
+    assert suite.hunt is not None
+    Hunter(suite, partial(families_of, suite), []).draw(NightState())
+    for system, control in suite.hunt.controls.items():
+        try:
+            moved(hunted_plan(suite, system), control, run_id=f"the hunt {suite.name}")
+        except PlanError as refused:
+            raise SuiteError(f"the control of {system}: {refused}") from refused
 
 
 def level_of(runs: Iterable[tuple[int, Validity]]) -> int:

@@ -87,4 +87,8 @@ def _values(suite: Suite) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, dict):
+        value = [f"{key} = {each}" for key, each in value.items()]
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
