@@ -84,8 +84,8 @@ def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None
     before = folder.journal.read_bytes()
     appended = play(step, store, results)
     assert folder.journal.read_bytes() == before
-    assert load_lines(results, LINES) == [appended]
     assert appended is not None
+    assert load_lines(results, LINES) == [appended]
     assert (appended.runs, appended.found, appended.took_s) == (2, 2, 1000)
     assert appended.growth == ((1, 1, 0), (2, 1, 0))
     assert not (store / "x.toml").exists()
