@@ -87,7 +87,7 @@ def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None
     assert appended is not None
     assert load_lines(results, LINES) == [appended]
     assert (appended.runs, appended.found, appended.took_s) == (2, 2, 1000)
-    assert appended.growth == ((1, 1, 0), (2, 1, 0))
+    assert [*appended.growth] == [(1, 1, 0), (2, 1, 0)]
     assert not (store / "x.toml").exists()
 
 
