@@ -1,6 +1,7 @@
 """What a hunt leaves: its table, its page, the files of its failures; and its command."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import tomli_w
 
 from harness.cli import exit_code
 from harness.cli.hunting import changed, hunt, words_of
-from harness.exit_codes import BAD_ARGUMENTS
+from harness.exit_codes import BAD_ARGUMENTS, UNKNOWN
 from harness.plans import completed_plan
 from harness.suites.expansion import suite_named
 from harness.suites.hunting.hunter import Hunter
@@ -256,6 +257,18 @@ def test_a_part_goes_on_as_it_began_or_not_at_all(tmp_path: Path) -> None:
     assert "hunt.repeats was 5, and now is 3" in said
     assert "--new" in said
     assert folder.journal.read_bytes() == before
+
+
+def test_a_budget_that_is_too_small_for_any_run_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hunt.toml"
+    hunt = {"systems": ["reference"], "hosts": "simulated", "workloads": ["log"]}
+    values = {"name": "made", "budget": "5s", "engine": "local", "hunt": hunt}
+    path.write_text(tomli_w.dumps(values), encoding="utf-8")
+    assert exit_code(["hunt", str(path), "--store", str(tmp_path / "store")]) == UNKNOWN
+    said = capsys.readouterr().out
+    assert re.search(r"left out log/reference/\S+#1: [45] s of the budget were left", said)
 
 
 def test_parts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
