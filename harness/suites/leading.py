@@ -280,7 +280,7 @@ def _entries(suite: Suite) -> list[Entry]:
 def _source(suite: Suite, entries: list[Entry], store: Path, folder: NightFolder) -> Source:
     if suite.hunt is None:
         return Entries({each.name: each for each in entries}, suite.repeat, store)
-    before = parts_before(store, suite.name, folder)
+    before = parts_before(store, folder, folder.state())
     return Hunter(suite, partial(families_of, suite), before)
 
 

@@ -29,7 +29,7 @@ def write_results(store: Path, suite: str, folder: NightFolder) -> None:
     write_atomically(folder.summary, summary_markdown(nights[-1], causes))
     begun = _begun(folder)
     if begun is not None and begun.hunt is not None:
-        parts = [*parts_before(store, suite, folder), nights[-1]]
+        parts = [*parts_before(store, folder, nights[-1]), nights[-1]]
         write_results_of_hunt(
             begun, parts, folder.root, store=store, files=_files_before(store, suite, folder)
         )
@@ -51,23 +51,19 @@ def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightStat
     ]
 
 
-def parts_before(store: Path, suite: str, folder: NightFolder) -> list[NightState]:
+def parts_before(store: Path, folder: NightFolder, part: NightState) -> list[NightState]:
     """Return the parts of a hunt before one, also those that other stores have, the oldest first.
 
     Args:
         store: The folder of runs.
-        suite: The hunt's name.
         folder: The part's.
+        part: The part.
     """
-    nights = _until(store, suite, folder)
+    nights = _until(store, folder.root.parent.name, folder)
     others = [each for each in nights if each.night != folder.night]
     kept = [journal for each in nights for journal in each.kept]
-    own = identity(folder.state())
-    return [
-        part
-        for part in distinct(map(_past, [*kept, *(each.journal for each in others)]))
-        if identity(part) != own
-    ]
+    found = distinct(map(_past, [*kept, *(each.journal for each in others)]))
+    return [each for each in found if identity(each) != identity(part)]
 
 
 def _files_before(store: Path, suite: str, folder: NightFolder) -> list[Path]:
