@@ -3,6 +3,7 @@
     python -m benchmarks.guided                    # begins, or goes on where it was
     python -m benchmarks.guided --only simulated --only bugs/vote-not-persisted/3
     python -m benchmarks.guided --list | --table
+    python -m benchmarks.guided --small            # hunts of a minute, to try it out
 
 A step is one hunt. Each pair has a guided and a blind hunt of the same budget, in turn: odd pairs
 begin with the guided one, even pairs with the blind one.
@@ -10,10 +11,12 @@ begin with the guided one, even pairs with the blind one.
 - `simulated`: ten pairs of 4 hours of virtual time on the reference cluster.
 - `kafka`: four pairs of 30 minutes on Kafka 4.3.1.
 - `bugs`: five pairs for each bug of the reference cluster that can be switched on, up to 2 hours of
-  virtual time each: when is it found first?
+  virtual time each: when is it found first? A hunt ends there. One that does not find it counts as
+  the whole 2 hours.
 
 A hunt appends a line to `docs/hunt/guided.jsonl` when it is over, with its commit; a hunt that was
-killed goes on. The runs stay in `STORE`. `--table` writes `docs/hunt/guided.md` and its plots.
+killed goes on. The runs stay in the store. `docs/hunt/guided.md` and its plots are written at the
+end, or by `--table`. A small series keeps its results in its store.
 """
 
 import argparse
@@ -28,21 +31,25 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from benchmarks.guarded import run
-from benchmarks.night import HOUR_S, LOGQUAKE, ROOT, code
-from benchmarks.night_results import BEGIN, END, append, load_lines
+from benchmarks.night import HOUR_S, LOGQUAKE, OURS, ROOT, code
+from benchmarks.night_results import append, load_lines, write_between
 from harness.suites.hunting.failures import failures
 from harness.suites.hunting.history import history
 from harness.suites.hunting.telling import growth_of, minutes_of
+from harness.suites.night import NightState
 from harness.suites.nights import nights_of
-from results.plots.growth import Growth, growth_plot
+from harness.suites.suite import seconds_of
+from results.plots.canvas import standalone
+from results.plots.growth import PAIRS, TRANSITIONS, growth_plot
 from results.record.atomic import write_atomically
-from results.record.clock import stopwatch_s, utc_now_text
-from results.record.transitions import TRANSITIONS
+from results.record.transitions import TRANSITIONS as CATALOGUE
 
 FOLDER = ROOT / "docs" / "hunt"
-RESULTS, PAGE = FOLDER / "guided.jsonl", FOLDER / "guided.md"
+RESULTS = FOLDER / "guided.jsonl"
+NO_CODE = (*OURS, ":!docs/hunt/guided*")
+"""Results may be committed in the middle: the code stays the same."""
 BUGS = ("truncate-to-high-watermark", "ack-before-commit", "vote-not-persisted")
-SIMULATED_PAIRS, KAFKA_PAIRS, BUG_PAIRS = 10, 4, 5
+MINUTE_S = 60
 LIMIT_S = 12 * HOUR_S
 GUIDED, BLIND = "guided", "blind"
 
@@ -57,12 +64,13 @@ class Line(BaseModel):
         bug: That is switched on; empty: none.
         commit: Of the code; with a + if there were changes.
         catalogue: How many transitions it has.
-        begun_at: On the wall clock.
-        took_s: Of it.
+        begun_at: On the wall clock, `20261121T104500Z`.
+        took_s: Of it, without the time in which nobody led it.
         load: Of the machine, over a minute, before and after.
         runs: How many were drawn.
         growth: After each run: minutes of main phases, transitions, pairs in succession.
         found: Minutes of main phases until the first failure; None: there was none.
+        budget: Minutes that it would have gone on without one; None: the wall clock ended it.
         broken: What that failure broke.
     """
 
@@ -80,6 +88,7 @@ class Line(BaseModel):
     runs: int
     growth: tuple[tuple[float, int, int], ...]
     found: float | None = None
+    budget: float | None = None
     broken: tuple[str, ...] = ()
 
 
@@ -107,15 +116,42 @@ class Step:
         return "/".join(filter(None, (self.series, self.bug, str(self.pair), self.way)))
 
 
-def steps_of() -> Iterator[Step]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much a series plays.
+
+    Attributes:
+        simulated, kafka, bugs: How many pairs.
+        main: Virtual time of a simulated hunt.
+        bug_main: The same of one that looks for a bug.
+        budget: Of a hunt on Kafka, on the wall clock.
+        time_limit_s: Of a simulated run's main phase.
+    """
+
+    simulated: int = 10
+    kafka: int = 4
+    bugs: int = 5
+    main: str = "4h"
+    bug_main: str = "2h"
+    budget: str = "30m"
+    time_limit_s: int = 300
+
+
+WHOLE = Size()
+SMALL = Size(
+    simulated=1, kafka=1, bugs=1, main="1m", bug_main="1m", budget="4m", time_limit_s=20
+)  # fmt: skip
+
+
+def steps_of(size: Size = WHOLE) -> Iterator[Step]:
     """Yield the hunts, in their order."""
-    for pair, way in _in_turn(SIMULATED_PAIRS):
-        yield _simulated("simulated", pair, way, main="4h")
-    for pair, way in _in_turn(KAFKA_PAIRS):
-        yield Step(series="kafka", pair=pair, way=way, suite=_kafka(pair, way))
+    for pair, way in _in_turn(size.simulated):
+        yield _simulated("simulated", pair, way, size, main=size.main)
+    for pair, way in _in_turn(size.kafka):
+        yield Step(series="kafka", pair=pair, way=way, suite=_kafka(pair, way, size))
     for bug in BUGS:
-        for pair, way in _in_turn(BUG_PAIRS):
-            yield _simulated("bugs", pair, way, main="2h", bug=bug)
+        for pair, way in _in_turn(size.bugs):
+            yield _simulated("bugs", pair, way, size, main=size.bug_main, bug=bug)
 
 
 def _in_turn(pairs: int) -> Iterator[tuple[int, str]]:
@@ -123,22 +159,24 @@ def _in_turn(pairs: int) -> Iterator[tuple[int, str]]:
         yield from ((pair, way) for way in ((GUIDED, BLIND) if pair % 2 else (BLIND, GUIDED)))
 
 
-def _simulated(series: str, pair: int, way: str, *, main: str, bug: str = "") -> Step:
-    plan = {"swarm": True, "time_limit_s": 300, "rate": 50, **({"bug": bug} if bug else {})}
+def _simulated(series: str, pair: int, way: str, size: Size, *, main: str, bug: str = "") -> Step:
+    plan = {"swarm": True, "time_limit_s": size.time_limit_s, "rate": 50}
     suite: dict[str, object] = {
         "name": "-".join(filter(None, (series, bug, str(pair), way))),
-        "budget": "24h", "parallel": 1, "engine": "local", "plan": plan,
+        "budget": "24h", "parallel": 1, "engine": "local",
+        "plan": {**plan, **({"bug": bug} if bug else {})},
         "hunt": {
             "systems": ["reference"], "hosts": "simulated", "workloads": ["log", "groups"],
             "most_families": 5, "main": main, "repeats": 0, "guided": way == GUIDED,
+            "until_failure": bool(bug),
         },
     }  # fmt: skip
     return Step(series=series, pair=pair, way=way, suite=suite, bug=bug)
 
 
-def _kafka(pair: int, way: str) -> dict[str, object]:
+def _kafka(pair: int, way: str, size: Size) -> dict[str, object]:
     return {
-        "name": f"kafka-{pair}-{way}", "budget": "30m", "parallel": 1,
+        "name": f"kafka-{pair}-{way}", "budget": size.budget, "parallel": 1,
         "plan": {"swarm": True, "time_limit_s": 100},
         "hunt": {
             "systems": ["kafka:4.3.1"], "most_families": 5, "repeats": 0, "guided": way == GUIDED,
@@ -148,30 +186,55 @@ def _kafka(pair: int, way: str) -> dict[str, object]:
 
 
 def play(step: Step, store: Path, results: Path) -> Line | None:
-    """Play a hunt to its end, and append its line; None: it was not over in time."""
-    name = str(step.suite["name"])
+    """Play a hunt to its end, or what is left of it, and append its line.
+
+    Args:
+        step: The hunt.
+        store: Where its runs are kept.
+        results: What is appended to.
+
+    Returns:
+        The line; None: the hunt did not end, and its log says why.
+    """
+    name, before = str(step.suite["name"]), os.getloadavg()[0]
     store.mkdir(parents=True, exist_ok=True)
     file, log = store / f"{name}.toml", store / f"{name}.log"
-    write_atomically(file, tomli_w.dumps(step.suite))
-    began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
-    run([*LOGQUAKE, "hunt", str(file), "--store", str(store)], log, limit_s=LIMIT_S)
-    parts = [each.state() for each in nights_of(store, name)]
-    if not parts or not parts[-1].ended:
+    if not _has_ended(_parts(store, name)):
+        write_atomically(file, tomli_w.dumps(step.suite))
+        goes_on = ["--resume"] if _parts(store, name) else []
+        run([*LOGQUAKE, "hunt", str(file), "--store", str(store), *goes_on], log, limit_s=LIMIT_S)
+    parts = _parts(store, name)
+    if not _has_ended(parts):
         print(f"{step.name} did not end; see {log}", file=sys.stderr)
         return None
-    runs, commit = history(parts), code()
-    minutes, failed = minutes_of(runs), failures(parts)
-    line = Line(
-        series=step.series, pair=step.pair, way=step.way, bug=step.bug,
-        commit=commit[0] + "+" * bool(commit[1]), catalogue=len(TRANSITIONS), begun_at=at,
-        took_s=round(stopwatch_s() - began_s, 1),
-        load=(round(before, 2), round(os.getloadavg()[0], 2)), runs=len(runs),
-        growth=tuple((round(at, 2), one, two) for at, one, two in growth_of(runs, minutes)),
-        found=minutes[failed[0].runs[0].run_id] if failed else None,
-        broken=failed[0].broken if failed else (),
-    )  # fmt: skip
+    line = _line(step, parts, load=(round(before, 2), round(os.getloadavg()[0], 2)))
     append(results, line)
     return line
+
+
+def _parts(store: Path, name: str) -> list[NightState]:
+    """Return the parts of a hunt that were begun: there is one, however often it was killed."""
+    states = [each.state() for each in nights_of(store, name)]
+    return [each for each in states if each.night]
+
+
+def _has_ended(parts: Sequence[NightState]) -> bool:
+    return bool(parts) and parts[-1].ended
+
+
+def _line(step: Step, parts: Sequence[NightState], *, load: tuple[float, float]) -> Line:
+    runs, (commit, changes), failed = history(parts), code(NO_CODE), failures(parts)
+    minutes, hunt = minutes_of(runs), step.suite["hunt"]
+    main = hunt.get("main") if isinstance(hunt, dict) else None
+    return Line(
+        series=step.series, pair=step.pair, way=step.way, bug=step.bug,
+        commit=commit + "+" * bool(changes), catalogue=len(CATALOGUE), begun_at=parts[0].night,
+        took_s=round(sum(each.active_s for each in parts), 1), load=load, runs=len(runs),
+        growth=tuple((round(at, 2), one, two) for at, one, two in growth_of(runs, minutes)),
+        found=minutes[failed[0].runs[0].run_id] if failed else None,
+        budget=seconds_of(main) / MINUTE_S if main else None,
+        broken=failed[0].broken if failed else (),
+    )  # fmt: skip
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -191,8 +254,11 @@ def table(lines: Sequence[Line]) -> str:
     for bug in BUGS:
         for way in (GUIDED, BLIND):
             mine = [each for each in lines if (each.bug, each.way) == (bug, way)]
-            found = [each.found for each in mine if each.found is not None]
-            rows.append(f"| {bug} | {way} | {len(found)} of {len(mine)} | {_spread(found)} |")
+            times = [each.found if each.found is not None else each.budget for each in mine]
+            found = sum(each.found is not None for each in mine)
+            spread = _spread([each for each in times if each is not None])
+            rows.append(f"| {bug} | {way} | {found} of {len(mine)} | {spread} |")
+    rows += ["", "A hunt that did not find the bug counts as its whole budget."]
     return "\n".join(rows)
 
 
@@ -202,32 +268,19 @@ def _spread(numbers: Sequence[float]) -> str:
     return f"{median(numbers):.0f} ({min(numbers):.0f} to {max(numbers):.0f})"
 
 
-def medians(lines: Sequence[Line], series: str, way: str) -> Growth:
-    """Return the median growth of hunts: at each moment at which one of them ended a run."""
-    mine = [each.growth for each in lines if (each.series, each.way) == (series, way)]
-    moments = sorted({at for growth in mine for at, _, _ in growth})
-    found = []
-    for at in moments:
-        ones, twos = zip(*(_upto(growth, at) for growth in mine), strict=True)
-        found.append((at, round(median(ones)), round(median(twos))))
-    return found
-
-
-def _upto(growth: Growth, moment: float) -> tuple[int, int]:
-    reached = [(one, two) for at, one, two in growth if at <= moment]
-    return reached[-1] if reached else (0, 0)
-
-
 def write_page(results: Path) -> None:
-    """Write the table of `guided.md` again, and the plots beside it."""
+    """Write the table of the page beside the results anew, and its plots."""
     lines = load_lines(results, _LINE)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    write_atomically(PAGE, f"{before}{BEGIN}\n{table(lines)}\n{END}{after}")
+    told = table(lines)
     for series in ("simulated", "kafka"):
-        plot = growth_plot({way: medians(lines, series, way) for way in (GUIDED, BLIND)})
-        if plot:
-            write_atomically(FOLDER / f"guided-{series}.svg", plot)
+        ways = {way: [each.growth for each in lines if (each.series, each.way) == (series, way)]
+                for way in (GUIDED, BLIND)}  # fmt: skip
+        for what, short in ((PAIRS, "pairs"), (TRANSITIONS, "transitions")):
+            if plot := growth_plot(ways, counted=[what]):
+                file = results.with_name(f"{results.stem}-{series}-{short}.svg")
+                write_atomically(file, standalone(plot))
+                told += f"\n\n![{series}: {what} over time, guided and blind]({file.name})"
+    write_between(results.with_suffix(".md"), told)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -240,25 +293,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="STEP", help="steps whose names begin so")
     add("--store", type=Path, default=ROOT / "runs" / "guided", help="where runs are kept")
-    add("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
+    add("--results", type=Path, default=None, help=argparse.SUPPRESS)
+    add("--small", action="store_true", help="hunts of a minute, to try it out")
     add("--list", action="store_true", help="print the steps, and play none")
     add("--table", action="store_true", help="write the page, and play none")
     options = parser.parse_args(arguments)
+    size, store = (SMALL, options.store / "small") if options.small else (WHOLE, options.store)
+    results = options.results or (store / RESULTS.name if options.small else RESULTS)
     done = {(each.series, each.bug, each.pair, each.way)
-            for each in load_lines(options.results, _LINE)}  # fmt: skip
-    for step in steps_of():
+            for each in load_lines(results, _LINE)}  # fmt: skip
+    for step in steps_of(size):
         if options.only and not any(step.name.startswith(each) for each in options.only):
             continue
         over = (step.series, step.bug, step.pair, step.way) in done
         if options.list:
             print(f"{'done' if over else 'open':5} {step.name}")
         elif not over and not options.table:
-            line = play(step, options.store.resolve(), options.results)
+            line = play(step, store.resolve(), results)
             if line is None:
                 return 1
             print(f"{step.name}: {line.growth[-1][1:] if line.growth else 'nothing'}", flush=True)
     if not options.list:
-        write_page(options.results)
+        write_page(results)
     return 0
 
 

@@ -284,9 +284,13 @@ def _lost_score(score: Score, figures: Figures) -> str:
     return f"less than {least:.1%} were killed; {recorded}"
 
 
-def code() -> tuple[str, str]:
-    """Return the commit of the code, and a hash of what was changed since; empty: nothing."""
-    where = ("--", ".", *OURS)
+def code(results: Sequence[str] = OURS) -> tuple[str, str]:
+    """Return the commit of the code, and a hash of what was changed since; empty: nothing.
+
+    Args:
+        results: What is none of the code, as git leaves it out.
+    """
+    where = ("--", ".", *results)
     changed = _git("status", "--porcelain", *where)
     hashed = hashlib.sha256((changed + _git("diff", "HEAD", *where)).encode()).hexdigest()
     return _git("log", "-1", "--format=%H", *where).strip(), hashed[:12] if changed else ""

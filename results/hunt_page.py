@@ -7,12 +7,14 @@ from pathlib import Path
 from markupsafe import Markup
 
 from results.engine import template_engine
+from results.export.bundle import SUFFIX
 from results.plots.growth import growth_plot
 from results.record.atomic import write_atomically
 from results.wording.inert import inert
 from results.wording.plural import many
 
 TABLE, PAGE = "hunt.md", "hunt.html"
+_FEW_HOURS = 2
 _SIGNS = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
@@ -32,7 +34,7 @@ class Find:
         control: The control system; empty: there is none.
         on_control: How many of its runs had it.
         command: What a reader types to play it again.
-        bundle: The file that holds the run; empty: there is none.
+        bundle: The file that holds the run, or why there is none; empty: the run is elsewhere.
     """
 
     system: str
@@ -49,6 +51,11 @@ class Find:
     on_control: str
     command: str
     bundle: str
+
+    @property
+    def has_bundle(self) -> bool:
+        """Whether there is such a file."""
+        return self.bundle.endswith(SUFFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,14 @@ class HuntStory:
         if not any(self.outcomes.values()):
             return "Nothing was played"
         found = many(len(self.finds), "failure") if self.finds else "No failure"
-        return f"{found} in {self.hours:.1f} hours"
+        return f"{found} in {self.time}"
+
+    @property
+    def time(self) -> str:
+        """The time of main phases, in words."""
+        if self.hours < _FEW_HOURS:
+            return many(round(60 * self.hours), "minute")
+        return f"{self.hours:.1f} hours"
 
 
 def write_hunt(story: HuntStory, folder: Path) -> None:
@@ -115,7 +129,7 @@ def write_hunt(story: HuntStory, folder: Path) -> None:
         StoreError: The disk refuses.
     """
     write_atomically(folder / TABLE, hunt_markdown(story))
-    plot = Markup(growth_plot({story.name: story.growth}))  # noqa: S704 - an SVG of our own
+    plot = Markup(growth_plot({story.name: [story.growth]}))  # noqa: S704 - an SVG of our own
     page = template_engine().get_template("hunt.html").render(story=story, plot=plot)
     write_atomically(folder / PAGE, page)
 
@@ -124,21 +138,22 @@ def hunt_markdown(story: HuntStory) -> str:
     """Return the table of a hunt, with a line of figures above."""
     counts = ", ".join(f"{count} {word}" for word, count in story.outcomes.items() if count)
     figures = (
-        f"{story.hours:.1f} hours of main phases in {story.parts} parts: {counts or 'no run'}."
+        f"{story.time} of main phases in {many(story.parts, 'part')}: {counts or 'no run'}."
         f" {len(story.first)} transitions were reached, and"
         f" {story.growth[-1][2] if story.growth else 0} pairs of them in succession."
     )
     lines = [
         f"# {_text(story.name)}", "",
         figures, "",
-        "| system | broken | repeats | control | first run | command |",
-        "|---|---|---|---|---|---|",
+        "| system | broken | repeats | control | first run | bundle | command |",
+        "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for find in story.finds:
         control = f"{find.control}: {find.on_control}" if find.control else "none"
         cells = (
             find.system, ", ".join(find.broken), find.recurs, control,
-            f"{find.first}, after {find.minutes:.0f} min", f"`{find.command}`",
+            f"{find.first}, after {find.minutes:.0f} min", find.bundle or "none",
+            f"`{find.command}`",
         )  # fmt: skip
         lines.append(f"| {' | '.join(map(_text, cells))} |")
     return "\n".join(lines) + "\n"

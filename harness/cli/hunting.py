@@ -1,6 +1,6 @@
 """`logquake hunt`: random runs that look for what they have not seen."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,13 @@ import click
 from harness.cli.options import JAVA, STORE
 from harness.cli.suite import lead_night
 from harness.suites.expansion import suite_named
+from harness.suites.hunting.failures import FAILURES
 from harness.suites.hunting.families import families_of
+from harness.suites.hunting.hunter import refuse_unplayable
 from harness.suites.hunting.keeping import write_results_of_hunt
-from harness.suites.journal import load_journal
+from harness.suites.hunting.parts import distinct, part_of
 from harness.suites.leading import Resumption
-from harness.suites.night import NightState, folded
+from harness.suites.night import NightState
 from harness.suites.suite import Suite, SuiteError, suite_from
 from results.hunt_page import PAGE, TABLE
 
@@ -72,15 +74,15 @@ def hunt(
     if found.hunt is None:
         raise SuiteError(f"{hunt_file} has no [hunt]; play it with: logquake suite run")
     found = changed(found, options)
-    before = [part_of(path) for path in parts]
+    states = [part_of(path) for path in parts]
     if merge:
-        return _merged(found, before, into)
+        return _merged(found, states, parts, into)
     if into is not None:
         raise click.UsageError("--into goes with --merge")
     if dry_run:
         return _shown(found)
-    command = ("hunt", *_words(options))
-    return lead_night(command, hunt_file, store, mode, before=before, changed=found)
+    command = ("hunt", *words_of({**options, "parts": parts}))
+    return lead_night(command, hunt_file, store, mode, before=parts, changed=found)
 
 
 def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -> Suite:
@@ -89,7 +91,7 @@ def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -
     Raises:
         SuiteError: There can be no such hunt.
     """
-    told: dict[str, Any] = {key: value for key, value in options.items() if value}
+    told: dict[str, Any] = {key: value for key, value in options.items() if value not in {None, ()}}
     values = suite.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     values |= {key: told.pop(key) for key in ("name", "budget") if key in told}
     if "nemesis" in told:
@@ -102,29 +104,18 @@ def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -
     return suite_from({**values, "hunt": {**values["hunt"], **told}}, "the hunt with these options")
 
 
-def _words(options: Mapping[str, str | tuple[str, ...] | None]) -> Iterator[str]:
+def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iterator[str]:
     """Yield options as they are typed."""
+    flags = {option.name: option.opts[0] for option in hunt.params}
     for key, value in options.items():
-        flag = f"--{key.removesuffix('s')}"
         for each in (value,) if isinstance(value, str) else value or ():
-            yield from (flag, each)
-
-
-def part_of(journal: Path) -> NightState:
-    """Return the part of a hunt that a journal tells.
-
-    Raises:
-        SuiteError: It is none.
-    """
-    state = folded(load_journal(journal))
-    if not state.night:
-        raise SuiteError(f"{journal} is not the journal of a hunt")
-    return state
+            yield from (flags[key], str(each))
 
 
 def _shown(found: Suite) -> int:
     """Print what the runs of a hunt are drawn from here."""
     assert found.hunt is not None
+    refuse_unplayable(found)
     said = {
         "workloads": found.hunt.workloads,
         "clients": found.hunt.clients,
@@ -135,13 +126,15 @@ def _shown(found: Suite) -> int:
     return 0
 
 
-def _merged(found: Suite, parts: list[NightState], into: Path | None) -> int:
+def _merged(
+    found: Suite, parts: Sequence[NightState], journals: Sequence[Path], into: Path | None
+) -> int:
     if not parts:
         raise click.UsageError("--merge needs parts: name each with --before JOURNAL")
-    parts.sort(key=lambda each: each.begun_at)
     folder = into or Path()
     folder.mkdir(parents=True, exist_ok=True)
-    write_results_of_hunt(found, parts, folder, store=None)
+    files = [each.parent / FAILURES for each in journals]
+    write_results_of_hunt(found, distinct(parts), folder, store=None, files=files)
     click.echo(folder / TABLE)
     click.echo(folder / PAGE)
     return 0

@@ -18,7 +18,7 @@ from harness.cli.options import JAVA, STORE
 from harness.exit_codes import VALID
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
-from harness.suites.journal import CutShort, Judged, LeftOut, Line, Unplayed
+from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Unplayed
 from harness.suites.leading import Lead, Resumption, opened
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
@@ -80,7 +80,7 @@ def lead_night(
     store: Path,
     mode: str | None,
     *,
-    before: Sequence[NightState] = (),
+    before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> int:
     """Lead a night on a terminal, to its end or until a signal; return the exit code.
@@ -90,7 +90,7 @@ def lead_night(
         suite_file: The suite's.
         store: The folder of runs.
         mode: As `Resumption` has it; None: auto.
-        before: Of a hunt: parts that other stores have.
+        before: Of a hunt: journals of parts that other stores have.
         changed: The suite with what options change of its file; None: nothing.
     """
     console, how = console_of(), Resumption(mode or Resumption.AUTO)
@@ -211,8 +211,11 @@ def _tell_left(sentence: str, console: Console) -> None:
 
 
 def _writer(lead: Lead) -> Change:
+    # What a hunt's run reached comes behind its verdict.
+    last = Reached if lead.suite.hunt is not None else Judged
+
     def write(_state: NightState, line: Line) -> None:
-        if isinstance(line, Judged | Unplayed):
+        if isinstance(line, last | Unplayed):
             write_results(lead.store, lead.suite.name, lead.conductor.folder)
 
     return write

@@ -202,6 +202,8 @@ class Conductor:
         drawn = self.source.draw(self.state) if left_s > 0 else None
         if drawn is None or estimate_s(self.state, Item(planned=drawn)) > left_s:
             self._has_more = False
+            if drawn is not None and not self.state.items:
+                self.write(drawn)  # It is left out with the reason why nothing was played.
             return bool(self.state.having(Phase.WAITING))
         self.write(drawn)
         return True

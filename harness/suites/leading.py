@@ -12,13 +12,14 @@ from harness.suites.conductor import Conductor
 from harness.suites.estimates import estimate, refresh
 from harness.suites.expansion import Entry, entries_of, plans_of, suite_named
 from harness.suites.hunting.families import families_of
-from harness.suites.hunting.hunter import Hunter
+from harness.suites.hunting.hunter import Hunter, refuse_unplayable
+from harness.suites.hunting.parts import differences, keep
 from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
 from harness.suites.ordering import ordered, waited_nights
 from harness.suites.playing import heal, note_cut_short
-from harness.suites.reports import causes_until, write_results
+from harness.suites.reports import causes_until, parts_before, write_results
 from harness.suites.retention import retire
 from harness.suites.slots import slots
 from harness.suites.source import Entries, Source
@@ -92,7 +93,7 @@ def opened(
     *,
     mode: Resumption = Resumption.AUTO,
     only: Callable[[Entry], bool] | None = None,
-    before: Sequence[NightState] = (),
+    before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> Iterator[Lead]:
     """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
@@ -105,17 +106,19 @@ def opened(
         store: The folder of runs.
         mode: Whether to go on.
         only: Which entries a new night plays; None: all.
-        before: Of a hunt: parts that other stores have.
+        before: Of a hunt: journals of parts that other stores have.
         changed: The suite with what options change of its file; None: nothing.
 
     Raises:
-        SuiteError: The suite cannot be played.
+        SuiteError: The suite cannot be played, or a part of a hunt that goes on is another one's.
         StoreError: The store cannot be used, another process leads the suite, or there is nothing
             to resume.
     """
     suite = changed or suite_named(path)
     text = dump_suite(suite) if changed else path.read_text(encoding="utf-8")
     entries = _entries(suite)
+    if suite.hunt is not None:
+        refuse_unplayable(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:
@@ -123,6 +126,7 @@ def opened(
         if mode is Resumption.RESUME and last is None:
             raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
         if last is not None and _goes_on(last.state(), mode):
+            _refuse_another(last, suite)
             yield _resumed(last, store, mode, before)
             return
         said = _wind_up(last, store, suite) if last is not None else ""
@@ -149,14 +153,27 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
     return mode is Resumption.RESUME or (mode is Resumption.AUTO and unix_s() < state.deadline)
 
 
+def _refuse_another(folder: NightFolder, asked: Suite) -> None:
+    """Refuse to go on with a part of a hunt that was begun with other values than asked for now."""
+    if asked.hunt is None:
+        return
+    if others := differences(load_suite(folder.suite), asked):
+        raise SuiteError(
+            f"the part {folder.night} of {asked.name} is not over, and began otherwise:"
+            f" {'; '.join(others)}. Go on with its values ({folder.suite}), begin another part with"
+            " --new, or another hunt with --name"
+        )
+
+
 def _new(
-    suite: Suite, entries: list[Entry], text: str, store: Path, *, before: Sequence[NightState]
+    suite: Suite, entries: list[Entry], text: str, store: Path, *, before: Sequence[Path]
 ) -> Lead:
     past = [folder.state() for folder in nights_of(store, suite.name)]
     folder = _fresh_folder(store, suite.name)
     write_atomically(folder.suite, text)
+    keep(before, folder)
     deadline = unix_s() + suite.budget
-    lead = _lead(suite, entries, store, folder, deadline=deadline, before=before)
+    lead = _lead(suite, entries, store, folder, deadline=deadline)
     played = [[item.entry for item in night.having(Phase.JUDGED)] for night in past]
     waited = waited_nights(entries, played)
     turn = ordered(entries, waited=waited, night=folder.night)
@@ -212,17 +229,14 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     return said and f"the night {folder.night}, which was not finished: {said}"
 
 
-def _resumed(
-    folder: NightFolder, store: Path, mode: Resumption, before: Sequence[NightState]
-) -> Lead:
+def _resumed(folder: NightFolder, store: Path, mode: Resumption, before: Sequence[Path]) -> Lead:
     """Open a night that was left unfinished."""
     suite = load_suite(folder.suite)
     state = folder.state()
     left_s = suite.budget - state.active_s
     deadline = unix_s() + left_s if mode is Resumption.RESUME else state.deadline
-    lead = _lead(
-        suite, _entries(suite), store, folder, deadline=deadline, resumed=True, before=before
-    )
+    keep(before, folder)
+    lead = _lead(suite, _entries(suite), store, folder, deadline=deadline, resumed=True)
     _go_on(lead)
     return lead
 
@@ -241,15 +255,13 @@ def _lead(
     *,
     deadline: float,
     resumed: bool = False,
-    before: Sequence[NightState] = (),
 ) -> Lead:
     if not entries and suite.hunt is None:
         raise SuiteError(f"no entry of {suite.name} was asked for")
     plans = [each.plan(0) for each in entries] or plans_of(suite).values()
-    here = [each.state() for each in nights_of(store, suite.name) if each.night < folder.night]
     conductor = Conductor(
         suite=suite,
-        source=_source(suite, entries, [*before, *here], store),
+        source=_source(suite, entries, store, folder),
         store=store,
         folder=folder,
         slots=slots(suite.parallel, plans),
@@ -265,11 +277,10 @@ def _entries(suite: Suite) -> list[Entry]:
     return [] if suite.hunt else list(entries_of(suite))
 
 
-def _source(
-    suite: Suite, entries: list[Entry], before: Sequence[NightState], store: Path
-) -> Source:
+def _source(suite: Suite, entries: list[Entry], store: Path, folder: NightFolder) -> Source:
     if suite.hunt is None:
         return Entries({each.name: each for each in entries}, suite.repeat, store)
+    before = parts_before(store, folder, folder.state())
     return Hunter(suite, partial(families_of, suite), before)
 
 

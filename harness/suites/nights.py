@@ -54,13 +54,28 @@ class NightFolder:
         return self.root / "summary.md"
 
     @property
+    def before(self) -> Path:
+        """Of a hunt's part: copies of what other stores have of earlier parts."""
+        return self.root / "before"
+
+    @property
+    def kept(self) -> list[Path]:
+        """The journals of these."""
+        return sorted(self.before.glob("*.jsonl"))
+
+    @property
     def log(self) -> Path:
         """What the processes of runs complained of."""
         return self.root / "players.log"
 
     def state(self) -> NightState:
         """Return what the journal adds up to."""
-        return folded(load_journal(self.journal))
+        return state_of(self.journal)
+
+
+def state_of(journal: Path) -> NightState:
+    """Return what a night's journal adds up to."""
+    return folded(load_journal(journal))
 
 
 def suite_folder(store: Path, suite: str) -> Path:

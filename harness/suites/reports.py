@@ -5,10 +5,12 @@ from pathlib import Path
 
 from harness.exit_codes import BY_VALIDITY
 from harness.suites.causes import Cause, causes_of
+from harness.suites.hunting.failures import FAILURES
 from harness.suites.hunting.keeping import write_results_of_hunt
+from harness.suites.hunting.parts import distinct, identity
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, Phase
-from harness.suites.nights import NightFolder, nights_of
+from harness.suites.nights import NightFolder, nights_of, state_of
 from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.summary import summary_markdown
 from results.record.atomic import write_atomically
@@ -27,7 +29,10 @@ def write_results(store: Path, suite: str, folder: NightFolder) -> None:
     write_atomically(folder.summary, summary_markdown(nights[-1], causes))
     begun = _begun(folder)
     if begun is not None and begun.hunt is not None:
-        write_results_of_hunt(begun, nights, folder.root, store=store)
+        parts = [*parts_before(store, folder, nights[-1]), nights[-1]]
+        write_results_of_hunt(
+            begun, parts, folder.root, store=store, files=_files_before(store, suite, folder)
+        )
 
 
 def _begun(folder: NightFolder) -> Suite | None:
@@ -41,21 +46,45 @@ def _begun(folder: NightFolder) -> Suite | None:
 def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightState]:
     """Return a suite's nights up to one, the oldest first."""
     return [
-        each.state() if each.night == folder.night else _past(each)
-        for each in nights_of(store, suite)
-        if each.night <= folder.night
+        each.state() if each.night == folder.night else _past(each.journal)
+        for each in _until(store, suite, folder)
     ]
 
 
-def _past(folder: NightFolder) -> NightState:
+def parts_before(store: Path, folder: NightFolder, part: NightState) -> list[NightState]:
+    """Return the parts of a hunt before one, also those that other stores have, the oldest first.
+
+    Args:
+        store: The folder of runs.
+        folder: The part's.
+        part: The part.
+    """
+    nights = _until(store, folder.root.parent.name, folder)
+    others = [each for each in nights if each.night != folder.night]
+    kept = [journal for each in nights for journal in each.kept]
+    found = distinct(map(_past, [*kept, *(each.journal for each in others)]))
+    return [each for each in found if identity(each) != identity(part)]
+
+
+def _files_before(store: Path, suite: str, folder: NightFolder) -> list[Path]:
+    """Return the folders of failures' files that lie beside these parts' journals."""
+    nights = _until(store, suite, folder)
+    return [each / FAILURES for night in nights for each in (night.root, night.before)]
+
+
+def _until(store: Path, suite: str, folder: NightFolder) -> list[NightFolder]:
+    return [each for each in nights_of(store, suite) if each.night <= folder.night]
+
+
+def _past(journal: Path) -> NightState:
     """Return an earlier night: a year of them is not read anew with each verdict."""
-    file = folder.journal.stat()
-    return _read_once(folder, file.st_size, file.st_mtime_ns)
+    file = journal.stat()
+    return _read_once(journal, file.st_size, file.st_mtime_ns)
 
 
 @cache
-def _read_once(folder: NightFolder, _size: int, _changed_ns: int) -> NightState:
-    return folder.state()
+def _read_once(journal: Path, _size: int, _changed_ns: int) -> NightState:
+    return state_of(journal)
 
 
 def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:

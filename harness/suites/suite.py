@@ -167,6 +167,8 @@ class Hunt(Table):
     def _controls_of_systems(self) -> "Hunt":
         if strange := sorted(self.controls.keys() - {*self.systems}):
             raise ValueError(f"controls: {strange[0]} is none of the systems")
+        if same := [system for system, control in self.controls.items() if system == control]:
+            raise ValueError(f"controls: {same[0]} cannot be its own control")
         return self
 
 
@@ -304,6 +306,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"{key} is missing"
     if not key:
         return message
+    if first["type"] == "value_error" and isinstance(first["input"], Mapping):
+        return f"{key}.{message}"
     return f"{key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
 
 

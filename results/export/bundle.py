@@ -78,13 +78,16 @@ def bundle_name(paths: RunPaths) -> str:
     return f"{paths.root.parent.name}-{paths.root.name}{SUFFIX}"
 
 
-def write_bundle(paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool = False) -> Contents:
+def write_bundle(
+    paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool = False, with_logs: bool = True
+) -> Contents:
     """Write the bundle of a run; the same files give the same bytes.
 
     Args:
         paths: The run.
         target: The file, or something to write to.
         with_nodes: Also live streams and segments, as `contents_of` says.
+        with_logs: Also the logs of nodes.
 
     Returns:
         What went in.
@@ -92,7 +95,7 @@ def write_bundle(paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool =
     Raises:
         StoreError: The run is under way or was never judged; or the file cannot be written.
     """
-    contents = _bundled(paths, with_nodes=with_nodes)
+    contents = _bundled(paths, with_nodes=with_nodes, with_logs=with_logs)
     if not isinstance(target, Path):
         _pack(paths, contents, target)
         return contents
@@ -101,7 +104,7 @@ def write_bundle(paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool =
     return contents
 
 
-def _bundled(paths: RunPaths, *, with_nodes: bool) -> Contents:
+def _bundled(paths: RunPaths, *, with_nodes: bool, with_logs: bool) -> Contents:
     if is_alive(paths):
         raise StoreError(f"{paths.run_id} is still under way: wait for its end, or stop it")
     judged = paths.verdict.exists() and (paths.record / "ingest.json").exists()
@@ -110,7 +113,7 @@ def _bundled(paths: RunPaths, *, with_nodes: bool) -> Contents:
             f"{paths.run_id} was never judged, so its tables are not there: `logquake check` it"
             " first, or take the live streams and the nodes' files along (--with-nodes)"
         )
-    contents = contents_of(paths, with_nodes=with_nodes)
+    contents = contents_of(paths, with_nodes=with_nodes, with_logs=with_logs)
     if contents.size_bytes > MAX_BYTES:
         raise StoreError(
             f"{paths.run_id} has files of {contents.size_bytes:,} bytes, and a bundle may hold"

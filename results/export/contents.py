@@ -57,18 +57,21 @@ class Contents:
     size_bytes: int
 
 
-def contents_of(paths: RunPaths, *, with_nodes: bool = False) -> Contents:
+def contents_of(paths: RunPaths, *, with_nodes: bool = False, with_logs: bool = True) -> Contents:
     """Return what a bundle of a run holds.
 
     Args:
         paths: The run.
         with_nodes: Also the live streams and the segments of the nodes, from which the tables were
             made.
+        with_logs: Also the logs of nodes, which people read, and no check.
     """
     files = sorted(
         each
         for each in _files(paths.root)
-        if belongs(each, with_nodes=with_nodes) and _fits(PurePosixPath(paths.run_id) / each)
+        if belongs(each, with_nodes=with_nodes)
+        and (with_logs or "logs" not in each.parts)
+        and _fits(PurePosixPath(paths.run_id) / each)
     )
     size = sum((paths.root / each).stat().st_size for each in files)
     return Contents(files=tuple(files), folders=tuple(_folders(paths.root)), size_bytes=size)

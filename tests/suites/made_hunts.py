@@ -32,6 +32,8 @@ class Run:
     why: Why = Why.PLANNED
     repeats: str = ""
     parent: str = ""
+    late_s: float = 0
+    """So much later its verdict came."""
 
 
 def hunted(**settings: object) -> Suite:
@@ -64,10 +66,11 @@ def judged(item: int, run: Run, run_id: str) -> Iterator[Line]:
     yield Started(item=item, run_id=run_id, at=at)
     yield Played(item=item, run_id=run_id, main_s=60, at=at + 80)
     told = "Acknowledged writes were lost." if run.broken else ""
-    yield Judged(item=item, run_id=run_id, valid=run.valid, sentence=told, at=at + 90)
+    judged_at = at + 90 + run.late_s
+    yield Judged(item=item, run_id=run_id, valid=run.valid, sentence=told, at=judged_at)
     yield Reached(
         item=item, transitions=run.transitions, successions=run.successions, broken=run.broken,
-        faults=run.faults, at=at + 90,
+        faults=run.faults, at=judged_at,
     )  # fmt: skip
 
 

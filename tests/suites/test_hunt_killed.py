@@ -1,4 +1,8 @@
-"""A hunt that is killed at random moments, and goes on each time."""
+"""A hunt that is killed at random moments, and goes on each time.
+
+It finds a bug that is switched on, repeats it, and plays it on a control system. That one has the
+bug, too: the reference cluster with controllers of its own.
+"""
 
 import signal
 import subprocess
@@ -10,27 +14,32 @@ from random import Random
 import psutil
 import pytest
 
+from harness.exit_codes import INVALID
+from harness.suites.hunting.failures import FAILURES, failures, owed
 from harness.suites.journal import Judged, Planned, Reached, load_journal
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, nights_of
+from results.export.bundle import SUFFIX
+from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
 from results.verdict_json import read_verdict
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-LIMIT_S = 300
+LIMIT_S = 600
 HUNT = """
 name = "killed"
 budget = "1h"
 parallel = 2
 engine = "local"
 [plan]
+bug = "one-assignment-for-all"
 warmup_s = 2
 time_limit_s = 8
 rate = 100
 topics = 1
-partitions = 1
+partitions = 3
 concurrency = 6
 workers = 1
 [plan.minimums]
@@ -41,12 +50,18 @@ confirmed_faults = 0
 [hunt]
 systems = ["reference"]
 hosts = "{hosts}"
-workloads = ["log"]
-families = ["pause", "kill"]
+workloads = ["groups"]
+families = ["kill"]
 escalate = false
-main = "40s"
+guided = false
+seed = 4
+repeats = {repeats}
+main = "{main}"
+[hunt.controls]
+reference = "reference:controllers"
 """
-RUNS = 5
+CONTROL = "reference:controllers"
+MAIN_S = 8
 pytestmark = [pytest.mark.everything, pytest.mark.timeout(10 * LIMIT_S)]
 
 
@@ -64,45 +79,73 @@ def kill(leader: "subprocess.Popen[bytes]") -> None:
     psutil.wait_procs(children, timeout=60)
 
 
-def ends_within(leader: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    try:
-        leader.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+def lines_of(store: Path) -> int:
+    """Return how many lines the journals of the hunt have."""
+    return sum(len(load_journal(each.journal)) for each in nights_of(store, "killed"))
+
+
+def lasts_until(leader: "subprocess.Popen[bytes]", store: Path, moment: Random) -> bool:
+    """Wait for a random moment: some lines of the journal later, and up to two seconds."""
+    least = lines_of(store) + moment.randint(1, 5)
+
+    def is_over() -> bool:
+        return leader.poll() is not None
+
+    wait_until(lambda: is_over() or lines_of(store) >= least, timeout_s=LIMIT_S, what="lines")
+    pause_until(stopwatch_s() + moment.uniform(0, 2))
+    return not is_over()
 
 
 @pytest.mark.parametrize(
-    ("hosts", "kills"), [("simulated", 1), pytest.param("process", 10, marks=pytest.mark.night)]
+    ("hosts", "kills", "drawn", "repeats"),
+    [
+        ("simulated", 1, 1, 1),
+        pytest.param("simulated", 10, 8, 3, marks=pytest.mark.night),
+        pytest.param("process", 10, 4, 2, marks=pytest.mark.night),
+    ],
 )
 def test_a_killed_hunt_loses_nothing_and_judges_nothing_twice(
-    tmp_path: Path, hosts: str, kills: int
+    tmp_path: Path, *, hosts: str, kills: int, drawn: int, repeats: int
 ) -> None:
     hunt, store, log = tmp_path / "hunt.toml", tmp_path / "store", tmp_path / "said"
-    hunt.write_text(HUNT.format(hosts=hosts), encoding="utf-8")
-    moments, killed = Random(kills), 0
-    leader = begun(hunt, store, log)
-    while killed < kills and not ends_within(leader, moments.uniform(3, 20)):
-        kill(leader)
-        killed += 1
-        leader = begun(hunt, store, log)
-    assert killed >= min(kills, 3), log.read_text()  # On a quick machine it may end before.
-    assert leader.wait(LIMIT_S) in {0, 2}, log.read_text()
+    text = HUNT.format(hosts=hosts, repeats=repeats, main=f"{drawn * MAIN_S}s")
+    hunt.write_text(text, encoding="utf-8")
+    moment, leader = Random(kills), begun(hunt, store, log)
+    try:
+        for _ in range(kills):
+            assert lasts_until(leader, store, moment), "it is too short for all its kills"
+            kill(leader)
+            leader = begun(hunt, store, log)
+        assert leader.wait(LIMIT_S) == INVALID, log.read_text()
+    finally:
+        if leader.poll() is None:
+            kill(leader)
     folders = nights_of(store, "killed")
     assert len(folders) == 1, "it went on with the same part"
-    everything_is_there(folders[0], store)
+    everything_is_there(folders[0], store, drawn=drawn, repeats=repeats)
     assert not [each for each in psutil.process_iter() if belongs_to(each, tmp_path)]
 
 
-def everything_is_there(folder: NightFolder, store: Path) -> None:
-    """Each drawn run has one verdict and one line of what it reached; the others are cut short."""
-    state = folder.state()
+def everything_is_there(folder: NightFolder, store: Path, *, drawn: int, repeats: int) -> None:
+    """Each run has one verdict and one line of what it reached; the others are cut short."""
+    state, journal = folder.state(), load_journal(folder.journal)
     assert state.ended
-    assert [each.phase for each in state.items.values()] == [Phase.JUDGED] * RUNS
-    journal = load_journal(folder.journal)
+    assert {each.phase for each in state.items.values()} == {Phase.JUDGED}
     for kind in (Planned, Judged, Reached):
         lines = [each.item for each in journal if isinstance(each, kind)]
-        assert sorted(lines) == list(range(1, RUNS + 1)), kind
+        assert sorted(lines) == sorted(state.items), kind
+    assert len(state.planned) == drawn
+    runs = [(each.planned.why, each.planned.repeats, each.planned.seed)
+            for each in state.items.values()]  # fmt: skip
+    assert len({*runs}) == len(runs), "nothing is owed twice"
+    found = failures([state])
+    assert found
+    for failure in found:
+        for again in (failure.repeats, failure.controls_on(CONTROL)):
+            assert len(again) >= repeats, "more, if some had no fault in so short a time"
+    assert owed([state], repeats=repeats, controls={"reference": CONTROL}) == []
+    files = {each.name for each in (folder.root / FAILURES).iterdir()}
+    assert files == {f"{each.file_name}{end}" for each in found for end in (".toml", SUFFIX)}
     nothing_is_left(state, store)
 
 

@@ -1,20 +1,34 @@
 """What a hunt leaves: its table, its page, the files of its failures; and its command."""
 
+import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tomli_w
 
 from harness.cli import exit_code
-from harness.cli.hunting import changed
-from harness.exit_codes import BAD_ARGUMENTS
+from harness.cli.hunting import changed, hunt, words_of
+from harness.exit_codes import BAD_ARGUMENTS, UNKNOWN
+from harness.plans import completed_plan
 from harness.suites.expansion import suite_named
-from harness.suites.hunting.keeping import write_results_of_hunt
+from harness.suites.hunting.hunter import Hunter
+from harness.suites.hunting.keeping import MAX_BUNDLE_BYTES, write_results_of_hunt
+from harness.suites.hunting.parts import distinct, keep
+from harness.suites.hunting.plans import values_of
 from harness.suites.hunting.seen import UNNAMED, reached_by
 from harness.suites.hunting.telling import hunt_story
-from harness.suites.journal import Journal, Reached
-from harness.suites.suite import SuiteError, dump_suite, parse_suite
+from harness.suites.journal import Begun, Journal, Planned, Reached
+from harness.suites.leading import Resumption, opened
+from harness.suites.nights import NightFolder, suite_folder
+from harness.suites.reports import write_results
+from harness.suites.suite import Suite, SuiteError, dump_suite, parse_suite
+from nemesis.aftermath import Strikes
 from results.export.bundle import read_bundle
 from results.hunt_page import hunt_markdown
 from results.record.night import Why
@@ -27,6 +41,7 @@ from tests.suites.made_hunts import NIGHT, Run, hunted, lines, part, run_of
 
 INVALID = Validity.INVALID
 HOSTILE = "<script>alert(1)</script>|`x`"
+NAME = run_of(2).replace("/", "-")
 CONTROL = {"controls": {"kafka:3.6.1": "kafka:3.7.1"}}
 
 
@@ -49,7 +64,7 @@ def test_a_story_counts_what_was_drawn_and_what_recurs() -> None:
     assert find.recurs.startswith("1 of 1 ")
     assert (find.control, find.minutes) == ("kafka:3.7.1", 2)
     assert find.on_control.startswith("0 of 1 ")
-    assert find.command == "logquake run failures/kafka-3.6.1-lost-write.toml --seed 1"
+    assert find.command == f"logquake run failures/{NAME}.toml --seed 1"
     assert [each[1:] for each in story.growth] == [(1, 0), (2, 1), (2, 1)]
     assert story.first == [("election/leader-killed", 1), ("b", 2)]
     kill = next(each for each in story.values if each.value == "kill")
@@ -80,10 +95,9 @@ def test_each_failure_has_its_plan_and_its_run_in_one_file(tmp_path: Path) -> No
     paths = stored(store, run_of(2))
     folder.mkdir()
     write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
-    name = "kafka-3.6.1-lost-write"
-    bundle = folder / "failures" / f"{name}.logquake.tar.gz"
-    assert sorted(each.name for each in bundle.parent.iterdir()) == [bundle.name, f"{name}.toml"]
-    assert plan_from(load_plan(folder / "failures" / f"{name}.toml")).nemesis == ("kill",)
+    bundle = folder / "failures" / f"{NAME}.logquake.tar.gz"
+    assert sorted(each.name for each in bundle.parent.iterdir()) == [bundle.name, f"{NAME}.toml"]
+    assert plan_from(load_plan(folder / "failures" / f"{NAME}.toml")).nemesis == ("kill",)
     again = read_bundle(bundle, Store(tmp_path / "another"))
     assert again.plan.read_bytes() == paths.plan.read_bytes()
     assert f"failures/{bundle.name}" in (folder / "hunt.html").read_text()
@@ -91,6 +105,60 @@ def test_each_failure_has_its_plan_and_its_run_in_one_file(tmp_path: Path) -> No
     shutil.rmtree(store)
     write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
     assert bundle.stat().st_mtime_ns == before, "the run is gone, and its bundle stays"
+
+
+def grown(paths: RunPaths, file: str) -> None:
+    """Let a file of a run be larger than a bundle may be, and not to be packed any denser."""
+    path = paths.root / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(Random(1).randbytes(MAX_BUNDLE_BYTES + 1))
+
+
+def test_a_bundle_that_is_too_large_leaves_out_the_logs_of_nodes(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store", tmp_path / "hunt"
+    grown(stored(store, run_of(2)), "nodes/n1/logs/server.log")
+    write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
+    again = read_bundle(folder / "failures" / f"{NAME}.logquake.tar.gz", Store(tmp_path / "other"))
+    assert again.verdict.exists()
+    assert not [*again.root.glob("nodes/*/logs/*")]
+
+
+def test_a_run_too_large_for_a_bundle_is_told_of(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store", tmp_path / "hunt"
+    grown(stored(store, run_of(2)), "record/ops.parquet")
+    write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
+    files = sorted(each.name for each in (folder / "failures").iterdir())
+    assert files == [f"{NAME}.toml", f"{NAME}.too-large.txt"]
+    why = f"and more than 5 are not kept: logquake export {run_of(2)}"
+    assert why in (folder / "hunt.md").read_text()
+    assert why in (folder / "hunt.html").read_text()
+
+
+def test_a_draft_of_a_bundle_that_was_killed_is_of_no_harm(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store", tmp_path / "hunt"
+    stored(store, run_of(2))
+    draft = folder / "failures" / f".{NAME}.logquake.tar.gz"
+    draft.parent.mkdir(parents=True)
+    draft.write_bytes(b"cut off")
+    write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
+    assert not draft.exists()
+    read_bundle(folder / "failures" / f"{NAME}.logquake.tar.gz", Store(tmp_path / "another"))
+
+
+@pytest.mark.parametrize("whom", [*Strikes])
+def test_a_fault_in_an_aftermath_can_be_played_by_its_node(tmp_path: Path, whom: Strikes) -> None:
+    paths = stored(tmp_path, "log/20261128T010000Z-1")
+    table = pq.read_table(paths.table("faults"))
+    specs = [json.loads(row["spec"]) for row in table.to_pylist()]
+    told = pa.array([json.dumps({**spec, "target": whom.value}) for spec in specs])
+    pq.write_table(table.set_column(table.column_names.index("spec"), "spec", told),
+                   paths.table("faults"))  # fmt: skip
+    faults = reached_by(paths, 4, before=[]).faults
+    nodes = [row["targets"][0] for row in table.to_pylist() if row["confirmed_ns"] is not None]
+    assert [fault.target for fault in faults] == nodes
+    written = [fault.model_dump(exclude_none=True) for fault in faults]
+    values = values_of(plan_from(load_plan(paths.plan)), but={"nemesis", "faults"})
+    assert completed_plan({**values, "faults": written}, {}, broker={}, client={}).faults == faults
 
 
 def test_a_run_tells_what_it_broke_and_which_faults_took_effect(tmp_path: Path) -> None:
@@ -121,6 +189,88 @@ def hunt_file(folder: Path) -> Path:
     return path
 
 
+def test_a_part_that_is_given_twice_counts_once() -> None:
+    one, two = part([Run()], "20261127T010000Z"), part([Run(), Run()])
+    shorter = part([Run()])
+    assert distinct([two, one, two, shorter, one]) == [one, two]
+
+
+def test_the_oldest_part_comes_first() -> None:
+    late, early = part([Run()]), replace(part([Run()]), night="20261127T010000Z", begun_at=10)
+    assert distinct([late, early]) == [early, late]
+
+
+def night_of(store: Path, suite: Suite, runs: list[Run], night: str = NIGHT) -> NightFolder:
+    """Return the folder of a part, as a conductor would have left it."""
+    folder = NightFolder(root=suite_folder(store, suite.name) / night)
+    Journal(folder.journal).write(*lines(runs, night))
+    folder.suite.write_text(dump_suite(suite), encoding="utf-8")
+    return folder
+
+
+def test_parts_of_other_stores_stay_with_a_part(tmp_path: Path) -> None:
+    store, suite, run = tmp_path / "store", hunted(), Run(transitions=("a",))
+    folder = night_of(store, suite, [Run(transitions=("a", "b"))])
+    elsewhere = night_of(tmp_path / "elsewhere", suite, some_runs(), "20261127T010000Z")
+    bundle = (
+        elsewhere.root
+        / "failures"
+        / f"{run_of(2, elsewhere.night)}.logquake.tar.gz".replace("/", "-")
+    )
+    bundle.parent.mkdir()
+    bundle.write_bytes(b"a run")
+    for _ in range(2):
+        keep([elsewhere.journal, folder.journal], folder)
+    assert len(folder.kept) == 1
+    shutil.rmtree(tmp_path / "elsewhere")
+    later = night_of(store, suite, [run], "20261129T010000Z")
+    for each, count in ((folder, 2), (later, 3)):
+        write_results(store, suite.name, each)
+        text = (each.root / "hunt.md").read_text()
+        assert f"in {count} parts" in text
+        assert f"failures/{bundle.name}" in text
+        assert (each.root / "failures" / bundle.name).read_bytes() == b"a run"
+
+
+def test_a_part_goes_on_with_what_it_kept(tmp_path: Path) -> None:
+    path = journal(tmp_path, "20261127T010000Z", [Run(transitions=("a",))])
+    store, suite = tmp_path / "store", hunted()
+    night_of(store, suite, [Run()])
+    for before in ([path], []):
+        with opened(tmp_path, store, mode=Resumption.RESUME, before=before, changed=suite) as lead:
+            source = lead.conductor.source
+            assert isinstance(source, Hunter)
+            assert [each.night for each in source.before] == ["20261127T010000Z"]
+
+
+def test_a_part_goes_on_as_it_began_or_not_at_all(tmp_path: Path) -> None:
+    store, asked = tmp_path / "store", hunted(systems=["kafka:4.3.1"], repeats=3)
+    folder = night_of(store, hunted(), [Run()])
+    before = folder.journal.read_bytes()
+    with (
+        pytest.raises(SuiteError) as refused,
+        opened(tmp_path, store, mode=Resumption.RESUME, changed=asked),
+    ):
+        pass
+    said = str(refused.value)
+    assert "hunt.systems was kafka:3.6.1, and now is kafka:4.3.1" in said
+    assert "hunt.repeats was 5, and now is 3" in said
+    assert "--new" in said
+    assert folder.journal.read_bytes() == before
+
+
+def test_a_budget_that_is_too_small_for_any_run_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hunt.toml"
+    hunt = {"systems": ["reference"], "hosts": "simulated", "workloads": ["log"]}
+    values = {"name": "made", "budget": "5s", "engine": "local", "hunt": hunt}
+    path.write_text(tomli_w.dumps(values), encoding="utf-8")
+    assert exit_code(["hunt", str(path), "--store", str(tmp_path / "store")]) == UNKNOWN
+    said = capsys.readouterr().out
+    assert re.search(r"left out log/reference/\S+#1: [45] s of the budget were left", said)
+
+
 def test_parts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = journal(tmp_path, "20261127T010000Z", [Run(transitions=("a",))])
     two = journal(tmp_path, NIGHT, some_runs())
@@ -131,17 +281,39 @@ def test_parts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     text = (into / "hunt.md").read_text()
     assert "in 2 parts: 2 valid, 1 unknown, 1 invalid. 3 transitions were reached" in text
     assert text.count("| kafka:3.6.1 |") == 1
+    again = [*words, "--before", str(two), "--before", str(one), "--before", str(two)]
+    assert exit_code(again) == 0
+    assert (into / "hunt.md").read_text() == text
+
+
+def test_merged_parts_bring_the_files_of_their_failures(tmp_path: Path) -> None:
+    store, suite, into = tmp_path / "store", hunted(), tmp_path / "merged"
+    stored(store, run_of(2))
+    folder = night_of(store, suite, some_runs())
+    write_results(store, suite.name, folder)
+    shutil.rmtree(store / "log")
+    words = ["hunt", str(hunt_file(tmp_path)), "--merge", "--into", str(into)]
+    assert exit_code([*words, "--before", str(folder.journal)]) == 0
+    bundle = f"failures/{NAME}.logquake.tar.gz"
+    assert (into / bundle).read_bytes() == (folder.root / bundle).read_bytes()
+    assert (into / "failures" / f"{NAME}.toml").exists()
+    assert bundle in (into / "hunt.md").read_text()
 
 
 def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hunt, empty = hunt_file(tmp_path), tmp_path / "empty.jsonl"
+    hunt, empty, other = (tmp_path / name for name in ("hunt.toml", "empty.jsonl", "other.jsonl"))
+    hunt_file(tmp_path)
     empty.write_text("")
+    Journal(other).write(
+        Planned(item=1, entry="of a suite", seed=1), Begun(suite="s", night=NIGHT, budget_s=60)
+    )
     suite = tmp_path / "suite.toml"
     suite.write_text('name = "suite"\n[axes]\nsystems = ["reference"]\n')
     for words, why in (
         ([str(suite)], "has no [hunt]; play it with: logquake suite run"),
         ([str(hunt), "--merge"], "--merge needs parts: name each with --before JOURNAL"),
         ([str(hunt), "--merge", "--before", str(empty)], "is not the journal of a hunt"),
+        ([str(hunt), "--before", str(other)], "is not the journal of a hunt"),
         ([str(hunt), "--into", str(tmp_path)], "--into goes with --merge"),
     ):
         assert exit_code(["hunt", *words]) == BAD_ARGUMENTS
@@ -168,6 +340,19 @@ def test_options_change_a_hunt_and_nothing_else(tmp_path: Path) -> None:
     )
     assert parse_suite(dump_suite(other), tmp_path) == other
     assert changed(suite, dict.fromkeys(options)) == suite
+
+
+def test_the_command_that_goes_on_is_the_one_that_was_typed(tmp_path: Path) -> None:
+    one, two = (journal(tmp_path, night, []) for night in ("20261126T010000Z", NIGHT))
+    pairs = [
+        ("--name", "other"), ("--system", "kafka:3.4.0"), ("--system", "kafka:3.5.1"),
+        ("--control", "kafka:3.7.1"), ("--workload", "txn"), ("--nemesis", "kill,pause"),
+        ("--client", "java"), ("--budget", "2h"), ("--before", str(one)), ("--before", str(two)),
+    ]  # fmt: skip
+    typed = [word for pair in pairs for word in pair]
+    told = hunt.make_context("hunt", [str(hunt_file(tmp_path)), *typed]).params
+    keys = ("name", "systems", "control", "workloads", "nemesis", "clients", "budget", "parts")
+    assert [*words_of({key: told[key] for key in keys})] == typed
 
 
 def test_another_system_has_not_the_control_of_the_file(tmp_path: Path) -> None:

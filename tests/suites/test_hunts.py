@@ -16,6 +16,7 @@ from harness.suites.hunting.history import history
 from harness.suites.hunting.hunter import Hunter, level_of
 from harness.suites.hunting.mutation import MOST_FAULTS, Mutation
 from harness.suites.hunting.plans import plan_of
+from harness.suites.leading import opened
 from harness.suites.night import NightState, Phase, folded
 from harness.suites.suite import SuiteError, parse_suite
 from nemesis.levels import LEVELS
@@ -220,6 +221,51 @@ def test_the_level_rises_with_each_run_of_the_system_whatever_the_workload() -> 
     assert {plan.level for plan in plans if plan.faults is None} == {2}
 
 
+def test_a_verdict_that_comes_late_is_of_its_time() -> None:
+    late = Run(valid=INVALID, broken=LOST, transitions=("a",), late_s=1000)
+    state = part([late, Run(valid=INVALID, broken=LOST, transitions=("a",))])
+    assert [run.item.number for run in history([state])] == [2, 1]
+    assert [run.new_transitions for run in history([state])] == [("a",), ()]
+    (failure,) = failures([state])
+    assert [each.number for each in failure.runs] == [2, 1]
+
+
+def test_a_failure_whose_verdict_comes_late_is_owed_its_repeats() -> None:
+    runs = [broken(late_s=1000), Run(valid=None), Run()]
+    lines = owed([part(runs)], repeats=2, controls={})
+    assert [(line.item, line.repeats) for line in lines] == [(4, run_of(1)), (5, run_of(1))]
+
+
+LOSES = PlannedFault(
+    at_s=10, kind=next(kind for kind in KINDS if KINDS[kind].when_whole), target="one", hold_s=5
+)
+
+
+def test_faults_that_take_records_are_never_written() -> None:
+    plan = plan_from({**PLAN, "seed": 1})
+    mutations = [Mutation(plan, [*KINDS], Random(seed)) for seed in range(60)]
+    changed = [each.of((KILL, LOSES)) for each in mutations]
+    assert all(changed)
+    assert not any(KINDS[each.kind].when_whole for faults in changed for each in faults)
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        Run(transitions=("a",), faults=(LOSES,)),
+        Run(transitions=("a",), plan={"system": "kafka:3.5.1"}),
+        Run(transitions=("a",), plan={"workload": "txn"}),
+        Run(transitions=("a",), plan={"client_kind": "java"}),
+        Run(transitions=("a",), faults=(KILL.model_copy(update={"kind": "isolate"}),)),
+    ],
+)
+def test_a_run_that_this_hunt_could_not_play_has_no_children(parent: Run) -> None:
+    kinds = {**KINDS_OF, "loses": (LOSES.kind,)}
+    made = Hunter(hunted(), lambda: {"kafka:3.6.1": kinds}, [part([parent], "20261127T010000Z")])
+    drawn_runs = [made.draw(part([Run()] * count)) for count in range(12)]
+    assert {planned.parent for planned in drawn_runs if planned} == {""}
+
+
 def test_main_phases_bound_a_hunt() -> None:
     assert hunter(main="2m").draw(part([Run()])) is not None
     assert hunter(main="2m").draw(part([Run(), Run()])) is None
@@ -286,6 +332,16 @@ def test_a_control_that_comes_later_is_owed_all_its_runs() -> None:
     }
 
 
+def test_another_control_is_owed_its_own_runs() -> None:
+    state = part([broken()])
+    state = folded(owed([state], repeats=2, controls=CONTROLS), state)
+    lines = owed([state], repeats=2, controls={"kafka:3.6.1": "kafka:3.8.0"})
+    assert [line.plan["system"] for line in lines] == ["kafka:3.8.0"] * 2
+    (failure,) = failures([state])
+    assert len(failure.controls_on("kafka:3.7.1")) == 2
+    assert failure.controls_on("kafka:3.8.0") == []
+
+
 def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:
     other = Run(valid=INVALID, broken=("duplicate",))
     elsewhere = broken(plan={"system": "kafka:3.5.1"})
@@ -293,7 +349,9 @@ def test_what_fails_otherwise_or_on_another_system_is_another_failure() -> None:
     assert [(each.system, each.broken, len(each.runs)) for each in found] == [
         ("kafka:3.6.1", LOST, 2), ("kafka:3.6.1", ("duplicate",), 1), ("kafka:3.5.1", LOST, 1),
     ]  # fmt: skip
-    assert len({each.file_name for each in found}) == 3
+    assert [each.file_name for each in found] == [
+        run_of(number).replace("/", "-") for number in (1, 2, 3)
+    ]
 
 
 def test_rates_count_verdicts_and_one_promise_of_several() -> None:
@@ -314,7 +372,8 @@ def test_rates_count_verdicts_and_one_promise_of_several() -> None:
         ])
     ])  # fmt: skip
     assert (found.recurs.times, found.recurs.of) == (1, 3)
-    assert (found.on_control.times, found.on_control.of) == (0, 1)
+    on_control = found.on_control("kafka:3.6.1")
+    assert (on_control.times, on_control.of) == (0, 1)
 
 
 def test_what_a_repeat_finds_is_owed_nothing() -> None:
@@ -330,6 +389,10 @@ def test_what_a_repeat_finds_is_owed_nothing() -> None:
         ({"workloads": ["nonsense"]}, "hunt.workloads cannot be"),
         ({"families": ["nonsense"]}, "there is no family 'nonsense' of faults"),
         ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is none of the systems"),
+        (
+            {"controls": {"kafka:4.3.1": "kafka:4.3.1"}},
+            "hunt.controls: kafka:4.3.1 cannot be its own control",
+        ),
         ({"main": "soon"}, "write it as 30m, 8h, or 1h30m"),
         ({"systms": []}, "there is no key 'hunt.systms'; did you mean 'hunt.systems'?"),
         ({"systems": []}, "hunt.systems cannot be"),
@@ -342,6 +405,23 @@ def test_what_is_wrong_with_a_hunt_is_one_sentence(
     with pytest.raises(SuiteError, match=re.escape(why)) as refused:
         parse_suite(text, tmp_path / "hunt.toml")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"systems": ["kafka:4.3.1"]}, "only the reference cluster can be simulated"),
+        ({"workloads": ["txn"]}, "the hunt made can draw no run: "),
+        ({"controls": {"reference": "nonsense"}}, "the control of reference: "),
+    ],
+)
+def test_a_hunt_that_can_play_nothing_begins_no_part(
+    settings: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    suite = hunted(**{"systems": ["reference"], "hosts": "simulated", **settings})
+    with pytest.raises(SuiteError, match=why), opened(tmp_path, tmp_path / "store", changed=suite):
+        pass
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_hunt_has_no_entries() -> None:

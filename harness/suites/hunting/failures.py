@@ -6,24 +6,25 @@ seed and with new ones. The same plans are played on the control system. What a 
 counted, and not repeated in its turn.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from pathlib import Path
 
 from harness.another_system import moved
 from harness.suites.expansion import drawn
 from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.journal import Planned
 from harness.suites.night import OVER, Item, NightState, Phase
+from results.export.bundle import SUFFIX, bundle_name
 from results.record.night import Why
+from results.record.paths import RunPaths
 from results.record.plan import PlanError
 from results.record.terms import Validity
 from results.repeats import Rate
 
 FAILURES = "failures"
 """The folder of their files."""
-_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Failure:
         broken: The promises.
         runs: Drawn runs that broke them, the first one first.
         repeats: Runs of the first one's plan, with its seed and new ones.
-        controls: The same on the control system.
+        controls: The same on control systems.
     """
 
     system: str
@@ -46,19 +47,21 @@ class Failure:
 
     @property
     def file_name(self) -> str:
-        """How its files are called, without their endings: `kafka-3.6.1-isr-not-restored`."""
-        words = "-".join((self.system, *self.broken))
-        return re.sub(r"[^A-Za-z0-9.]+", "-", words)[:_NAME_CHARACTERS]
+        """How its files are called, without their endings: as its first run's bundle."""
+        return bundle_name(RunPaths(Path(self.runs[0].run_id))).removesuffix(SUFFIX)
 
     @property
     def recurs(self) -> Rate:
         """How many of the repeats with a verdict broke one of the promises again."""
         return self._rate(self.repeats)
 
-    @property
-    def on_control(self) -> Rate:
-        """The same of the control system's runs."""
-        return self._rate(self.controls)
+    def on_control(self, system: str) -> Rate:
+        """Return the same of a control system's runs."""
+        return self._rate(self.controls_on(system))
+
+    def controls_on(self, system: str) -> list[Item]:
+        """Return the runs on a control system: a later part may have another one."""
+        return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
         verdicts = {Validity.VALID, Validity.INVALID}
@@ -136,8 +139,7 @@ def owed(
     for failure in failures(states):
         again = _left(failure, failure.repeats, repeats)
         control = controls.get(failure.system)
-        beside = _left(failure, failure.controls, repeats) if control is not None else ()
-        moved = (_on_control(each, control) for each in beside if control is not None)
+        moved = () if control is None else _left_on(control, failure, repeats)
         for planned in chain.from_iterable(zip_longest(again, moved)):
             if planned is not None:
                 lines.append(planned.model_copy(update={"item": number + len(lines) + 1}))
@@ -164,6 +166,11 @@ def _left(failure: Failure, played: Sequence[Item], repeats: int) -> Iterator[Pl
                     "parent": "",
                 }
             )
+
+
+def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
+    played = failure.controls_on(control)
+    yield from (_on_control(each, control) for each in _left(failure, played, repeats))
 
 
 def _counts(item: Item) -> bool:

@@ -29,6 +29,11 @@ Faults = tuple[PlannedFault, ...]
 Change = Callable[["Mutation", Faults], Faults]
 
 
+def changeable(faults: Faults) -> Faults:
+    """Return the faults that may be changed: those that take no records."""
+    return tuple(each for each in faults if not KINDS[each.kind].when_whole)
+
+
 class Mutation:
     """Changes schedules of one plan.
 
@@ -46,7 +51,7 @@ class Mutation:
 
     def of(self, faults: Faults) -> Faults:
         """Return a schedule with one to three changes, in the order of its faults' times."""
-        faults = tuple(each for each in faults if not KINDS[each.kind].when_whole)
+        faults = changeable(faults)
         for _ in range(self._rng.randint(1, MOST_CHANGES)):
             change = self._rng.choice(_CHANGES)
             faults = change(self, faults)

@@ -1,9 +1,10 @@
 """What a judged run of a hunt reached and broke, and which faults took effect in it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from harness.suites.journal import Reached
+from nemesis.aftermath import Strikes
 from results.reached import reached
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
@@ -63,7 +64,8 @@ def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
     """Return the faults that were confirmed, as a plan has them: by time in the main phase."""
     reached = {each.name: each.at_ns for each in load_milestones(tables.paths.milestones)}
     found = []
-    rows = tables.record("faults", columns=["spec", "requested_ns", "confirmed_ns", "healed_ns"])
+    columns = ["spec", "targets", "requested_ns", "confirmed_ns", "healed_ns"]
+    rows = tables.record("faults", columns=columns)
     for row in rows.to_pylist():
         if row["confirmed_ns"] is None or row["requested_ns"] is None:
             continue
@@ -75,8 +77,13 @@ def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
             PlannedFault(
                 at_s=round(max(0.0, at_s), 3),
                 kind=spec["kind"],
-                target=spec["target"],
+                target=_target(spec["target"], row["targets"]),
                 hold_s=max(held_s, _SHORTEST_S),
             )
         )
     return tuple(sorted(found, key=lambda fault: (fault.at_s, fault.kind)))
+
+
+def _target(told: str, nodes: Sequence[str]) -> str:
+    """Return a fault's target as a plan has it: whom an aftermath meant only the record knows."""
+    return nodes[0] if told in {*Strikes} and nodes else told

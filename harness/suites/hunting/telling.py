@@ -24,7 +24,7 @@ def hunt_story(
     Args:
         suite: With `[hunt]`.
         states: Its parts, the oldest first.
-        bundles: Files of failures' first runs, by run id.
+        bundles: Files of failures' first runs, or why there is none, by run id.
     """
     assert suite.hunt is not None
     runs = history(states)
@@ -60,7 +60,7 @@ def _find(
     failure: Failure, controls: Mapping[str, str], minutes: Mapping[str, float], bundle: str
 ) -> Find:
     first = failure.runs[0]
-    plan = plan_of(first.planned)
+    plan, control = plan_of(first.planned), controls.get(failure.system, "")
     choices = choices_of(plan)
     return Find(
         system=failure.system,
@@ -73,8 +73,8 @@ def _find(
         first=first.run_id,
         minutes=minutes.get(first.run_id, 0.0),
         recurs=failure.recurs.words,
-        control=controls.get(failure.system, ""),
-        on_control=failure.on_control.words,
+        control=control,
+        on_control=failure.on_control(control).words,
         command=f"logquake run {FAILURES}/{failure.file_name}.toml --seed {first.planned.seed}",
         bundle=bundle,
     )

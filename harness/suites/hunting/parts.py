@@ -1,0 +1,94 @@
+"""The parts of a hunt, also those that other machines played."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from harness.suites.hunting.failures import FAILURES
+from harness.suites.night import NightState
+from harness.suites.nights import NightFolder, state_of
+from harness.suites.suite import Suite, SuiteError
+from results.record.atomic import store_error
+
+Identity = tuple[str, str, float]
+
+
+def part_of(journal: Path) -> NightState:
+    """Return the part of a hunt that a journal tells.
+
+    Raises:
+        SuiteError: It is none.
+    """
+    state = state_of(journal)
+    if not state.night or not all(item.planned.plan for item in state.items.values()):
+        raise SuiteError(f"{journal} is not the journal of a hunt")
+    return state
+
+
+def distinct(parts: Iterable[NightState]) -> list[NightState]:
+    """Return each part once, the oldest first; of two copies the one that goes further."""
+    found: dict[Identity, NightState] = {}
+    for part in parts:
+        key = identity(part)
+        if key not in found or _last_at(found[key]) <= _last_at(part):
+            found[key] = part
+    return sorted(found.values(), key=lambda part: (part.begun_at, part.night))
+
+
+def identity(part: NightState) -> Identity:
+    """Return what all copies of a part have, and no other: two machines may begin in one second."""
+    return part.suite, part.night, part.begun_at
+
+
+def _last_at(part: NightState) -> float:
+    return max((end for _, end in part.spans), default=0.0)
+
+
+def keep(journals: Sequence[Path], folder: NightFolder) -> None:
+    """Copy parts that other stores have into a part's folder, with the files of their failures.
+
+    Raises:
+        SuiteError: A journal is none of a hunt.
+        StoreError: The disk refuses.
+    """
+    try:
+        _keep(journals, folder)
+    except OSError as refused:
+        raise store_error(folder.before, refused) from refused
+
+
+def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
+    known, own = [part_of(each) for each in folder.kept], identity(folder.state())
+    for journal in journals:
+        part = part_of(journal)
+        if part in known or identity(part) == own:
+            continue
+        known.append(part)
+        folder.before.mkdir(exist_ok=True)
+        shutil.copyfile(journal, folder.before / f"{len(folder.kept) + 1}.jsonl")
+        if (files := journal.parent / FAILURES).is_dir():
+            shutil.copytree(files, folder.before / FAILURES, dirs_exist_ok=True)
+
+
+def differences(begun: Suite, asked: Suite) -> list[str]:
+    """Return what was asked for otherwise than a part was begun, a sentence each."""
+    then, now = _values(begun), _values(asked)
+    return [
+        f"{key} was {_text(then.get(key))}, and now is {_text(now.get(key))}"
+        for key in {**then, **now}
+        if then.get(key) != now.get(key)
+    ]
+
+
+def _values(suite: Suite) -> dict[str, object]:
+    values = suite.model_dump(mode="json")
+    hunt = values.pop("hunt") or {}
+    return {**values, **{f"hunt.{key}": value for key, value in hunt.items()}}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        value = [f"{key} = {each}" for key, each in value.items()]
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

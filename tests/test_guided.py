@@ -1,0 +1,124 @@
+"""Guided hunts against blind ones: the comparison resumes, and its page says what its lines say."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from pydantic import TypeAdapter
+
+from benchmarks.guided import BLIND, GUIDED, Line, Step, main, play, steps_of, table, write_page
+from benchmarks.night_results import append, load_lines
+from harness.suites.journal import Ended, Journal, Judged, load_journal
+from harness.suites.nights import NightFolder, nights_of, suite_folder
+from harness.suites.suite import Suite, suite_from
+from results.plots.growth import growth_plot
+from results.record.clock import wait_until
+from results.record.terms import Validity
+from tests.suites.made_hunts import NIGHT, Run, lines
+
+LINES = TypeAdapter(Line)
+BAND = "FillBetweenPolyCollection"
+
+
+def line(way: str, growth: tuple[tuple[float, int, int], ...], **more: object) -> Line:
+    values: dict[str, object] = {
+        "series": "simulated", "pair": 1, "way": way, "commit": "a" * 40, "catalogue": 300,
+        "begun_at": NIGHT, "took_s": 60, "load": (0, 0), "runs": len(growth), "growth": growth,
+    }  # fmt: skip
+    return Line.model_validate(values | more)
+
+
+def bug(way: str, found: float | None) -> Line:
+    return line(way, (), series="bugs", bug="vote-not-persisted", found=found, budget=120)
+
+
+def test_each_hunt_is_a_suite_and_has_a_name_of_its_own() -> None:
+    steps = list(steps_of())
+    assert len({step.name for step in steps}) == len(steps) == 2 * (10 + 4 + 3 * 5)
+    suites = [suite_from(step.suite, step.name) for step in steps]
+    assert len({suite.name for suite in suites}) == len(suites)
+    ends = {step.series: _hunt(suite) for step, suite in zip(steps, suites, strict=True)}
+    assert ends == {"simulated": False, "kafka": False, "bugs": True}
+
+
+def _hunt(suite: Suite) -> bool:
+    assert suite.hunt is not None
+    return suite.hunt.until_failure
+
+
+def test_a_miss_counts_as_the_whole_budget() -> None:
+    told = table([bug(GUIDED, 10), bug(GUIDED, None), bug(GUIDED, None), bug(BLIND, 30)])
+    assert "| vote-not-persisted | guided | 1 of 3 | 120 (10 to 120) |" in told
+    assert "| vote-not-persisted | blind | 1 of 1 | 30 (30 to 30) |" in told
+
+
+def test_a_plot_of_several_hunts_has_their_median_and_a_band() -> None:
+    one, two = [(1.0, 2, 3)], [(1.0, 4, 9), (2.0, 5, 10)]
+    assert BAND not in growth_plot({GUIDED: [one], BLIND: [two]})
+    assert growth_plot({GUIDED: [one, two]}).count(f'id="growth-{BAND}') == 2
+    assert growth_plot({GUIDED: [[]], BLIND: []}) == ""
+
+
+def test_the_page_has_the_table_and_a_plot_of_what_was_played(tmp_path: Path) -> None:
+    results = tmp_path / "guided.jsonl"
+    for way in (GUIDED, BLIND):
+        append(results, line(way, ((1.0, 2, 3), (2.0, 4, 9))))
+    (tmp_path / "guided.md").write_text("# Guided against blind\n")
+    write_page(results)
+    text = (tmp_path / "guided.md").read_text()
+    assert "| simulated | guided | 1 | 4 (4 to 4) | 9 (9 to 9) |" in text
+    assert "(guided-simulated-pairs.svg)" in text
+    assert "guided-kafka" not in text
+    assert (tmp_path / "guided-simulated-transitions.svg").read_text().startswith("<svg")
+
+
+def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None:
+    store, results = tmp_path / "store", tmp_path / "guided.jsonl"
+    step = Step(series="bugs", pair=1, way=BLIND, bug="b", suite={"name": "x", "hunt": {}})
+    folder = NightFolder(root=suite_folder(store, "x") / NIGHT)
+    runs = [Run(transitions=("a",)), Run(valid=Validity.INVALID, broken=("lost-write",))]
+    Journal(folder.journal).write(*lines(runs), Ended(at=2_000))
+    before = folder.journal.read_bytes()
+    appended = play(step, store, results)
+    assert folder.journal.read_bytes() == before
+    assert appended is not None
+    assert load_lines(results, LINES) == [appended]
+    assert (appended.runs, appended.found, appended.took_s) == (2, 2, 1000)
+    assert [*appended.growth] == [(1, 1, 0), (2, 1, 0)]
+    assert not (store / "x.toml").exists()
+
+
+def first_verdict(store: Path) -> Path | None:
+    """Return the journal of the first hunt once it has a verdict."""
+    for folder in nights_of(store, "simulated-1-guided"):
+        if any(isinstance(each, Judged) for each in load_journal(folder.journal)):
+            return folder.journal
+    return None
+
+
+@pytest.mark.night
+@pytest.mark.timeout(900)
+def test_a_pair_that_was_killed_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--small", "--only", "simulated", "--store", str(tmp_path)]
+    store = tmp_path / "small"
+    begun = subprocess.Popen([sys.executable, "-m", "benchmarks.guided", *words])
+    children: list[psutil.Process] = []
+    try:
+        wait_until(lambda: first_verdict(store), timeout_s=200, what="a verdict")
+    finally:
+        children = psutil.Process(begun.pid).children(recursive=True)
+        begun.send_signal(signal.SIGKILL)
+        begun.wait()
+    assert not psutil.wait_procs(children, timeout=60)[1]
+    assert main(words) == 0
+    played = load_lines(store / "guided.jsonl", LINES)
+    assert [each.way for each in played] == [GUIDED, BLIND]
+    assert [len(nights_of(store, f"simulated-1-{way}")) for way in (GUIDED, BLIND)] == [1, 1]
+    assert all(each.growth[-1][0] >= 1 for each in played), "the whole minute was played"
+    assert (store / "guided-simulated-pairs.svg").exists()
+    capsys.readouterr()
+    assert main([*words, "--list"]) == 0
+    assert capsys.readouterr().out.count("done ") == 2
