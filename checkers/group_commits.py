@@ -8,7 +8,9 @@ bounds, each worked out from what the clients saw alone.
   last of those, or any commit that nobody can tell to have come before it: one that was under way
   together with it, or that had no answer. One without an answer may still come, as long as its
   process lives: its client tries again. Once another process of its thread has begun it is dead,
-  and the group takes nothing of it (its generation, or member epoch, is over).
+  and the group takes nothing of it (its generation, or member epoch, is over). One that waited for
+  its answer while a fault held packets may have been sent twice, and its first copy arrive after
+  the fault: Kafka's coordinators store whatever a member of the present generation sends.
 - The most: the highest position that anybody had tried to commit before the answer was there.
 """
 
@@ -18,13 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import was_quiet
+from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import Ints, Mask, equal, ints, select, take
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.positions import SUBSCRIBE
 from checkers.protocol import Excuse, Labels, Premise
+from results.record.clock import NS_PER_S
 from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.terms import GroupAct, Outcome
@@ -35,9 +38,15 @@ _NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
 """Nothing was committed: below each position."""
 _ANY = -1
+_KILLS = "kill"
 OFFSETS = "__consumer_offsets"
 _COPIES = "offsets.topic.replication.factor"
 """Three, or as many as there are nodes, unless the plan sets it."""
+_RETRIES_NS = NS_PER_S
+"""No client sends a request a second time sooner: the shortest time-out that a swarm draws."""
+_ON_ITS_WAY_NS = 5 * NS_PER_S
+"""How long a copy is under way after a fault, beside TCP's own wait. That doubles, so it may be as
+long as the fault was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +85,15 @@ class _Commits:
 
     Attributes:
         sure: Which were acknowledged.
-        done_ns: When none of it could come any more.
+        done_ns: When it was acknowledged, or its process was dead.
+        over_ns: When no copy of it could come any more.
     """
 
     op_id: Ints
     offset: Ints
     asked_ns: Ints
     done_ns: Ints
+    over_ns: Ints
     sure: Mask
 
 
@@ -119,7 +130,7 @@ def _of_group(group: Group, group_id: str, rows: pa.Table) -> Iterator[Answer]:
         highest = tried[np.argmax(commits.offset[tried])] if len(tried) else _NONE
         last = np.flatnonzero(before)[-1] if before.any() else _NONE
         # Whatever was over before the last one was asked for is written over by it.
-        may = tried[commits.done_ns[tried] >= commits.asked_ns[last]] if last >= 0 else tried
+        may = tried[commits.over_ns[tried] >= commits.asked_ns[last]] if last >= 0 else tried
         yield Answer(
             group_id=group_id,
             op_id=op_id,
@@ -140,13 +151,29 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
     ours = select(rows, equal(rows, "act", GroupAct.COMMIT.value))
     ours = take(ours, np.argsort(ints(ours, "asked_ns"), kind="stable"))
     sure = equal(ours, "outcome", Outcome.OK.value)
+    asked_ns, dead_ns = ints(ours, "asked_ns"), _dead_ns(group, ints(ours, "process"))
+    done_ns = np.where(sure, ints(ours, "told_ns"), dead_ns)
+    held_ns = np.minimum(_held_ns(group.facts, asked_ns, done_ns), dead_ns)
     return _Commits(
         op_id=ints(ours, "op_id"),
         offset=ints(ours, "offset"),
-        asked_ns=ints(ours, "asked_ns"),
-        done_ns=np.where(sure, ints(ours, "told_ns"), _dead_ns(group, ints(ours, "process"))),
+        asked_ns=asked_ns,
+        done_ns=done_ns,
+        over_ns=np.maximum(done_ns, held_ns),
         sure=sure,
     )
+
+
+def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
+    """Return until when a first copy of each commit may have been held; -1: there was only one."""
+    held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
+    again = done_ns - asked_ns >= _RETRIES_NS
+    for fault in facts.disturbances:
+        if fault.kind != _KILLS:  # The connection of a process that ends is gone at once.
+            lasted_ns = min(fault.ended_ns, NEVER_NS // 2) - fault.begun_ns
+            met = again & (asked_ns <= fault.ended_ns) & (done_ns >= fault.begun_ns)
+            held_ns[met] = np.maximum(held_ns[met], fault.begun_ns + 2 * lasted_ns + _ON_ITS_WAY_NS)
+    return held_ns
 
 
 def _dead_ns(group: Group, processes: Ints) -> Ints:

@@ -8,6 +8,7 @@ from tests.broken.members import (
     DEALT,
     REVOKED,
     answer,
+    commit_while_cut_off,
     dealt_to_nobody,
     jump,
     keep_commits,
@@ -38,6 +39,13 @@ def a_coordinator_lost_its_newest_positions(record: Record, spot: Spot) -> None:
         if row["offset"] <= spot.offset - 5
     ]
     answer(record, fetch, dealt, kept[-1] if kept else None)
+
+
+@broken("commit-lost", row="S5", base="groups", moments=("isolate",))
+def an_older_commit_that_was_sent_once_comes_back(record: Record, spot: Spot) -> None:
+    turn = rebalance(record, spot)
+    older = commit_while_cut_off(record, turn, waited_ns=NS_PER_S // 10)
+    answer(record, turn.fetch, turn.dealt, older)
 
 
 @broken("commit-lost", row="groups", base="groups")

@@ -6,6 +6,7 @@ from tests.broken.brokers import cut, read_late
 from tests.broken.corpus import Spot, innocent
 from tests.broken.members import (
     answer,
+    commit_while_cut_off,
     committed_before,
     keep_commits,
     members,
@@ -106,6 +107,14 @@ def an_older_commit_comes_late(record: Record, spot: Spot) -> None:
     """Two commits are under way at the same time: the coordinator writes them in either order."""
     turn = rebalance(record, spot)
     older = record.add("commits", turn.commit, offset=turn.position - 1)
+    answer(record, turn.fetch, turn.dealt, older)
+
+
+@innocent(base="groups", moments=("isolate",))
+def a_copy_of_an_older_commit_comes_late(record: Record, spot: Spot) -> None:
+    """Its packets were held; it was sent again, and acknowledged; the first copy came at last."""
+    turn = rebalance(record, spot)
+    older = commit_while_cut_off(record, turn, waited_ns=2 * NS_PER_S)
     answer(record, turn.fetch, turn.dealt, older)
 
 

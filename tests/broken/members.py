@@ -83,6 +83,17 @@ def rebalance(record: Record, spot: Spot) -> Turn:
     )
 
 
+def commit_while_cut_off(record: Record, turn: Turn, *, waited_ns: int) -> Row:
+    """Add a commit of the position before, asked for while a node was cut off; return its row."""
+    (fault,) = record.rows("faults", kind="isolate")
+    asked_ns = int(fault["confirmed_ns"])
+    assert asked_ns + waited_ns < turn.commit["asked_ns"]
+    return record.add(
+        "commits", turn.commit, offset=turn.position - 1, asked_ns=asked_ns,
+        told_ns=asked_ns + waited_ns,
+    )  # fmt: skip
+
+
 def seek(record: Record, spot: Spot, *, back: int) -> tuple[Row, int]:
     """Have the member that read the spot's message seek, in place of a poll that found nothing.
 
