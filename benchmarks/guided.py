@@ -11,17 +11,21 @@ begin with the guided one, even pairs with the blind one.
 - `simulated`: ten pairs of 4 hours of virtual time on the reference cluster.
 - `kafka`: four pairs of 30 minutes on Kafka 4.3.1.
 - `bugs`: five pairs for each bug of the reference cluster that can be switched on, up to 2 hours of
-  virtual time each: when is it found first? A hunt ends there. One that does not find it counts as
-  the whole 2 hours.
+  virtual time each: when does a run break what the bug breaks? A hunt ends there. One that does
+  not find the bug counts as the whole 2 hours.
 
-A hunt appends a line to `docs/hunt/guided.jsonl` when it is over, with its commit; a hunt that was
-killed goes on. The runs stay in the store. `docs/hunt/guided.md` and its plots are written at the
-end, or by `--table`. A small series keeps its results in its store.
+A hunt appends a line to `docs/hunt/guided.jsonl` when it is over, with the commit of its begin; a
+hunt that was killed goes on. Then its runs are removed from the store, but for the invalid ones.
+`docs/hunt/guided.md` and its plots are written at the end, or by `--table`, from complete pairs. A
+small series keeps its results in its store.
 """
 
 import argparse
+import hashlib
 import os
+import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +33,13 @@ from statistics import median
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, TypeAdapter
+from scipy.stats import binomtest
 
 from benchmarks.guarded import run
 from benchmarks.night import HOUR_S, LOGQUAKE, OURS, ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
-from harness.suites.hunting.failures import failures
+from cluster.reference.bugs import Bug
+from harness.suites.hunting.failures import first_that_broke
 from harness.suites.hunting.history import history
 from harness.suites.hunting.telling import growth_of, minutes_of
 from harness.suites.night import NightState
@@ -42,16 +48,18 @@ from harness.suites.suite import seconds_of
 from results.plots.canvas import standalone
 from results.plots.growth import PAIRS, TRANSITIONS, growth_plot
 from results.record.atomic import write_atomically
+from results.record.terms import Validity
 from results.record.transitions import TRANSITIONS as CATALOGUE
 
 FOLDER = ROOT / "docs" / "hunt"
 RESULTS = FOLDER / "guided.jsonl"
 NO_CODE = (*OURS, ":!docs/hunt/guided*")
 """Results may be committed in the middle: the code stays the same."""
-BUGS = ("truncate-to-high-watermark", "ack-before-commit", "vote-not-persisted")
+BUGS = tuple(bug.value for bug in Bug)
 MINUTE_S = 60
 LIMIT_S = 12 * HOUR_S
 GUIDED, BLIND = "guided", "blind"
+SERIES = ("simulated", "kafka")
 
 
 class Line(BaseModel):
@@ -62,16 +70,17 @@ class Line(BaseModel):
         pair: Which one, from 1 on.
         way: guided or blind.
         bug: That is switched on; empty: none.
-        commit: Of the code; with a + if there were changes.
-        catalogue: How many transitions it has.
+        commit: Of the code when the hunt began; with a + if there were changes.
+        catalogue: A hash of the names of all transitions.
         begun_at: On the wall clock, `20261121T104500Z`.
         took_s: Of it, without the time in which nobody led it.
         load: Of the machine, over a minute, before and after.
-        runs: How many were drawn.
+        runs: How many were drawn and judged.
+        outcomes: Of all drawn runs: how many are valid, invalid, unknown.
         growth: After each run: minutes of main phases, transitions, pairs in succession.
-        found: Minutes of main phases until the first failure; None: there was none.
+        found: Minutes of main phases until a run broke what the bug breaks; None: none did.
         budget: Minutes that it would have gone on without one; None: the wall clock ended it.
-        broken: What that failure broke.
+        broken: What that run broke.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,11 +90,12 @@ class Line(BaseModel):
     way: str
     bug: str = ""
     commit: str
-    catalogue: int
+    catalogue: str
     begun_at: str
     took_s: float
     load: tuple[float, float]
     runs: int
+    outcomes: dict[str, int]
     growth: tuple[tuple[float, int, int], ...]
     found: float | None = None
     budget: float | None = None
@@ -168,7 +178,7 @@ def _simulated(series: str, pair: int, way: str, size: Size, *, main: str, bug: 
         "hunt": {
             "systems": ["reference"], "hosts": "simulated", "workloads": ["log", "groups"],
             "most_families": 5, "main": main, "repeats": 0, "guided": way == GUIDED,
-            "until_failure": bool(bug),
+            "until_failure": Bug(bug).anomaly if bug else False,
         },
     }  # fmt: skip
     return Step(series=series, pair=pair, way=way, suite=suite, bug=bug)
@@ -201,15 +211,34 @@ def play(step: Step, store: Path, results: Path) -> Line | None:
     file, log = store / f"{name}.toml", store / f"{name}.log"
     if not _has_ended(_parts(store, name)):
         write_atomically(file, tomli_w.dumps(step.suite))
+        _note_commit(store, name)
         goes_on = ["--resume"] if _parts(store, name) else []
         run([*LOGQUAKE, "hunt", str(file), "--store", str(store), *goes_on], log, limit_s=LIMIT_S)
     parts = _parts(store, name)
     if not _has_ended(parts):
         print(f"{step.name} did not end; see {log}", file=sys.stderr)
         return None
-    line = _line(step, parts, load=(round(before, 2), round(os.getloadavg()[0], 2)))
+    load = (round(before, 2), round(os.getloadavg()[0], 2))
+    line = _line(step, parts, load=load, commit=_note_commit(store, name))
     append(results, line)
+    _clear(store, parts)
     return line
+
+
+def _note_commit(store: Path, name: str) -> str:
+    """Return the commit with which a hunt began: it is noted before."""
+    noted = store / f"{name}.commit"
+    if not noted.exists():
+        commit, changes = code(NO_CODE)
+        write_atomically(noted, commit + "+" * bool(changes))
+    return noted.read_text(encoding="utf-8")
+
+
+def _clear(store: Path, parts: Sequence[NightState]) -> None:
+    """Remove a hunt's runs but for the invalid ones: its line has what counts of them."""
+    for item in (item for part in parts for item in part.items.values()):
+        if item.run_id and item.outcome is not Validity.INVALID:
+            shutil.rmtree(store / item.run_id, ignore_errors=True)
 
 
 def _parts(store: Path, name: str) -> list[NightState]:
@@ -222,44 +251,100 @@ def _has_ended(parts: Sequence[NightState]) -> bool:
     return bool(parts) and parts[-1].ended
 
 
-def _line(step: Step, parts: Sequence[NightState], *, load: tuple[float, float]) -> Line:
-    runs, (commit, changes), failed = history(parts), code(NO_CODE), failures(parts)
+def _line(
+    step: Step, parts: Sequence[NightState], *, load: tuple[float, float], commit: str
+) -> Line:
+    runs = history(parts)
+    failed = first_that_broke(parts, Bug(step.bug).anomaly) if step.bug else None
+    outcomes = Counter(item.outcome for part in parts for item in part.planned)
+    names = hashlib.sha256("\n".join(sorted(CATALOGUE)).encode()).hexdigest()[:12]
     minutes, hunt = minutes_of(runs), step.suite["hunt"]
     main = hunt.get("main") if isinstance(hunt, dict) else None
     return Line(
         series=step.series, pair=step.pair, way=step.way, bug=step.bug,
-        commit=commit + "+" * bool(changes), catalogue=len(CATALOGUE), begun_at=parts[0].night,
+        commit=commit, catalogue=names, begun_at=parts[0].night,
+        outcomes={each.value: outcomes[each] for each in Validity},
         took_s=round(sum(each.active_s for each in parts), 1), load=load, runs=len(runs),
         growth=tuple((round(at, 2), one, two) for at, one, two in growth_of(runs, minutes)),
-        found=minutes[failed[0].runs[0].run_id] if failed else None,
+        found=minutes[failed.run_id] if failed else None,
         budget=seconds_of(main) / MINUTE_S if main else None,
-        broken=failed[0].broken if failed else (),
+        broken=failed.reached.broken if failed and failed.reached else (),
     )  # fmt: skip
 
 
+Pair = tuple[Line, Line]
+"""A guided hunt, and its blind one."""
+
+
+def pairs_of(lines: Sequence[Line]) -> list[Pair]:
+    """Return the pairs of which both hunts are over, in the order of the lines."""
+    ways: dict[tuple[str, str, int], dict[str, Line]] = {}
+    for each in lines:
+        ways.setdefault((each.series, each.bug, each.pair), {})[each.way] = each
+    return [(both[GUIDED], both[BLIND]) for both in ways.values() if {GUIDED, BLIND} <= both.keys()]
+
+
 def table(lines: Sequence[Line]) -> str:
-    """Return the comparison in Markdown."""
+    """Return the comparison in Markdown, from complete pairs."""
+    pairs = pairs_of(lines)
     rows = [
-        "| Series | Way | Hunts | Transitions, median (range) | Pairs, median (range) |",
-        "|---|---|---:|---|---|",
+        "| Series | Way | Hunts | Transitions, median (range) | Pairs, median (range) | Runs |",
+        "|---|---|---:|---|---|---|",
     ]
-    for series in ("simulated", "kafka"):
-        for way in (GUIDED, BLIND):
-            ends = [each.growth[-1] for each in lines
-                    if (each.series, each.way) == (series, way) and each.growth]  # fmt: skip
-            counts = [_spread([end[at] for end in ends]) for at in (1, 2)]
-            rows.append(f"| {series} | {way} | {len(ends)} | {counts[0]} | {counts[1]} |")
+    for series in SERIES:
+        mine = [pair for pair in pairs if pair[0].series == series]
+        for at, way in enumerate((GUIDED, BLIND)):
+            hunts = [pair[at] for pair in mine]
+            counts = [_spread([_reached(each, what) for each in hunts]) for what in (1, 2)]
+            outcomes = [f"{sum(each.outcomes.get(word, 0) for each in hunts)} {word}"
+                        for word in map(str, Validity)]  # fmt: skip
+            rows.append(
+                f"| {series} | {way} | {len(hunts)} | {counts[0]} | {counts[1]}"
+                f" | {', '.join(outcomes)} |"
+            )
+    rows += ["", "| Series | Counted | Guided less blind, median | Guided ahead | Sign test, p |",
+             "|---|---|---:|---|---|"]  # fmt: skip
+    for series in SERIES:
+        mine = [pair for pair in pairs if pair[0].series == series]
+        for at, what in ((1, "transitions"), (2, "pairs")):
+            differences = [_reached(one, at) - _reached(other, at) for one, other in mine]
+            rows.append(f"| {series} | {what} | {_compared(differences)} |")
     rows += ["", "| Bug | Way | Found | Minutes of virtual time, median (range) |",
              "|---|---|---|---|"]  # fmt: skip
     for bug in BUGS:
-        for way in (GUIDED, BLIND):
-            mine = [each for each in lines if (each.bug, each.way) == (bug, way)]
-            times = [each.found if each.found is not None else each.budget for each in mine]
-            found = sum(each.found is not None for each in mine)
-            spread = _spread([each for each in times if each is not None])
+        mine = [pair for pair in pairs if pair[0].bug == bug]
+        for at, way in enumerate((GUIDED, BLIND)):
+            found = sum(pair[at].found is not None for pair in mine)
+            spread = _spread([_minutes(pair[at]) for pair in mine])
             rows.append(f"| {bug} | {way} | {found} of {len(mine)} | {spread} |")
+    rows += ["", "| Bug | Minutes sooner, median | Guided ahead | Sign test, p |",
+             "|---|---:|---|---|"]  # fmt: skip
+    for bug in BUGS:
+        sooner = [_minutes(other) - _minutes(one) for one, other in pairs if one.bug == bug]
+        rows.append(f"| {bug} | {_compared(sooner)} |")
     rows += ["", "A hunt that did not find the bug counts as its whole budget."]
     return "\n".join(rows)
+
+
+def _reached(line: Line, what: int) -> int:
+    return int(line.growth[-1][what]) if line.growth else 0
+
+
+def _minutes(line: Line) -> float:
+    """Return the minutes until a bug was found, or the whole budget."""
+    return line.found if line.found is not None else line.budget or 0.0
+
+
+def _compared(differences: Sequence[float]) -> str:
+    """Return the cells of pairs: the median, how many are above 0, and the sign test's p.
+
+    Pairs that are even count for neither (W. J. Dixon and A. M. Mood, JASA 1946).
+    """
+    if not differences:
+        return "none | none | none"
+    ahead, uneven = sum(each > 0 for each in differences), sum(each != 0 for each in differences)
+    p = f"{binomtest(ahead, uneven).pvalue:.2g}" if uneven else "none"
+    return f"{median(differences):+.0f} | {ahead} of {len(differences)} | {p}"
 
 
 def _spread(numbers: Sequence[float]) -> str:
@@ -270,9 +355,9 @@ def _spread(numbers: Sequence[float]) -> str:
 
 def write_page(results: Path) -> None:
     """Write the table of the page beside the results anew, and its plots."""
-    lines = load_lines(results, _LINE)
+    lines = [each for pair in pairs_of(load_lines(results, _LINE)) for each in pair]
     told = table(lines)
-    for series in ("simulated", "kafka"):
+    for series in SERIES:
         ways = {way: [each.growth for each in lines if (each.series, each.way) == (series, way)]
                 for way in (GUIDED, BLIND)}  # fmt: skip
         for what, short in ((PAIRS, "pairs"), (TRANSITIONS, "transitions")):

@@ -11,13 +11,14 @@ from pydantic import TypeAdapter
 
 from benchmarks.guided import BLIND, GUIDED, Line, Step, main, play, steps_of, table, write_page
 from benchmarks.night_results import append, load_lines
+from cluster.reference.bugs import Bug
 from harness.suites.journal import Ended, Journal, Judged, load_journal
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.suite import Suite, suite_from
 from results.plots.growth import growth_plot
 from results.record.clock import wait_until
 from results.record.terms import Validity
-from tests.suites.made_hunts import NIGHT, Run, lines
+from tests.suites.made_hunts import NIGHT, Run, lines, run_of
 
 LINES = TypeAdapter(Line)
 BAND = "FillBetweenPolyCollection"
@@ -25,34 +26,50 @@ BAND = "FillBetweenPolyCollection"
 
 def line(way: str, growth: tuple[tuple[float, int, int], ...], **more: object) -> Line:
     values: dict[str, object] = {
-        "series": "simulated", "pair": 1, "way": way, "commit": "a" * 40, "catalogue": 300,
+        "series": "simulated", "pair": 1, "way": way, "commit": "a" * 40, "catalogue": "0" * 12,
         "begun_at": NIGHT, "took_s": 60, "load": (0, 0), "runs": len(growth), "growth": growth,
+        "outcomes": {"valid": len(growth)},
     }  # fmt: skip
     return Line.model_validate(values | more)
 
 
-def bug(way: str, found: float | None) -> Line:
-    return line(way, (), series="bugs", bug="vote-not-persisted", found=found, budget=120)
+def bug(way: str, found: float | None, pair: int = 1) -> Line:
+    told = {"series": "bugs", "bug": "vote-not-persisted", "found": found, "budget": 120}
+    return line(way, (), pair=pair, **told)
 
 
 def test_each_hunt_is_a_suite_and_has_a_name_of_its_own() -> None:
     steps = list(steps_of())
-    assert len({step.name for step in steps}) == len(steps) == 2 * (10 + 4 + 3 * 5)
+    assert len({step.name for step in steps}) == len(steps) == 2 * (10 + 4 + 5 * 5)
     suites = [suite_from(step.suite, step.name) for step in steps]
     assert len({suite.name for suite in suites}) == len(suites)
-    ends = {step.series: _hunt(suite) for step, suite in zip(steps, suites, strict=True)}
-    assert ends == {"simulated": False, "kafka": False, "bugs": True}
+    ends = {step.bug: _ends(suite) for step, suite in zip(steps, suites, strict=True)}
+    assert ends == {"": False, **{bug.value: bug.anomaly for bug in Bug}}
 
 
-def _hunt(suite: Suite) -> bool:
+def _ends(suite: Suite) -> bool | str:
     assert suite.hunt is not None
     return suite.hunt.until_failure
 
 
-def test_a_miss_counts_as_the_whole_budget() -> None:
-    told = table([bug(GUIDED, 10), bug(GUIDED, None), bug(GUIDED, None), bug(BLIND, 30)])
+def test_a_miss_counts_as_the_whole_budget_and_half_a_pair_as_nothing() -> None:
+    told = table([
+        bug(GUIDED, 10), bug(BLIND, 30), bug(GUIDED, None, 2), bug(BLIND, None, 2),
+        bug(GUIDED, None, 3), bug(BLIND, 20, 3), bug(GUIDED, 1, 4),
+    ])  # fmt: skip
     assert "| vote-not-persisted | guided | 1 of 3 | 120 (10 to 120) |" in told
-    assert "| vote-not-persisted | blind | 1 of 1 | 30 (30 to 30) |" in told
+    assert "| vote-not-persisted | blind | 2 of 3 | 30 (20 to 120) |" in told
+    assert "| vote-not-persisted | +0 | 1 of 3 | 1 |" in told
+
+
+def test_pairs_are_compared_by_their_differences() -> None:
+    told = table([
+        line(way, ((1.0, 10 + ahead, 20),), pair=pair)
+        for pair in range(1, 7) for way, ahead in ((GUIDED, pair), (BLIND, 0))
+    ])  # fmt: skip
+    assert "| simulated | guided | 6 | 14 (11 to 16) | 20 (20 to 20) | 6 valid, 0 unknown" in told
+    assert "| simulated | transitions | +4 | 6 of 6 | 0.031 |" in told
+    assert "| simulated | pairs | +0 | 0 of 6 | none |" in told
 
 
 def test_a_plot_of_several_hunts_has_their_median_and_a_band() -> None:
@@ -77,17 +94,28 @@ def test_the_page_has_the_table_and_a_plot_of_what_was_played(tmp_path: Path) ->
 
 def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None:
     store, results = tmp_path / "store", tmp_path / "guided.jsonl"
-    step = Step(series="bugs", pair=1, way=BLIND, bug="b", suite={"name": "x", "hunt": {}})
+    bug = Bug.VOTE_NOT_PERSISTED.value
+    step = Step(series="bugs", pair=1, way=BLIND, bug=bug, suite={"name": "x", "hunt": {}})
     folder = NightFolder(root=suite_folder(store, "x") / NIGHT)
-    runs = [Run(transitions=("a",)), Run(valid=Validity.INVALID, broken=("lost-write",))]
+    invalid = Validity.INVALID
+    runs = [
+        Run(transitions=("a",)), Run(valid=invalid, broken=("lost-write",)),
+        Run(valid=invalid, broken=("double-vote", "lost-write")),
+    ]  # fmt: skip
+    for item in (1, 2, 3):
+        (store / run_of(item)).mkdir(parents=True)
+    (store / "x.commit").write_text("of its begin")
     Journal(folder.journal).write(*lines(runs), Ended(at=2_000))
     before = folder.journal.read_bytes()
     appended = play(step, store, results)
     assert folder.journal.read_bytes() == before
     assert appended is not None
     assert load_lines(results, LINES) == [appended]
-    assert (appended.runs, appended.found, appended.took_s) == (2, 2, 1000)
-    assert [*appended.growth] == [(1, 1, 0), (2, 1, 0)]
+    assert (appended.runs, appended.found, appended.took_s) == (3, 3, 1000)
+    assert appended.outcomes == {"valid": 1, "invalid": 2, "unknown": 0}
+    assert appended.commit == "of its begin"
+    assert [*appended.growth] == [(1, 1, 0), (2, 1, 0), (3, 1, 0)]
+    assert [(store / run_of(item)).exists() for item in (1, 2, 3)] == [False, True, True]
     assert not (store / "x.toml").exists()
 
 

@@ -75,6 +75,9 @@ def hunt(
         raise SuiteError(f"{hunt_file} has no [hunt]; play it with: logquake suite run")
     found = changed(found, options)
     states = [part_of(path) for path in parts]
+    for path, state in zip(parts, states, strict=True):
+        if state.suite != found.name:
+            click.echo(f"note: {path} is of the hunt {state.suite}, not {found.name}", err=True)
     if merge:
         return _merged(found, states, parts, into)
     if into is not None:

@@ -113,12 +113,13 @@ def lead_night(
 @SUITE_FILE
 @STORE
 @click.option("--night", default=None, help="Another night than the last; a part of its id.")
-def status(*, suite_file: Path, store: Path, night: str | None) -> int:
+@click.option("--name", default=None, help="Of a hunt that was begun with another name.")
+def status(*, suite_file: Path, store: Path, night: str | None, name: str | None) -> int:
     """Show a night: what is done, under way, new, and how much time is left.
 
     On a terminal it goes on to show it as long as the night is being played; Ctrl-C ends that.
     """
-    folder = _night(load_suite(suite_file), store, night)
+    folder = _night(name or load_suite(suite_file).name, store, night)
     console = console_of()
     shown = status_of(store, folder, now_s=unix_s())
     if not (console.is_terminal and shown.led and not shown.state.ended):
@@ -141,12 +142,12 @@ def console_of() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
 
-def _night(found: Suite, store: Path, night: str | None) -> NightFolder:
-    nights = nights_of(store, found.name)
+def _night(suite: str, store: Path, night: str | None) -> NightFolder:
+    nights = nights_of(store, suite)
     meant = [each for each in nights if night is None or night in each.night]
     if not meant:
         wanted = f" like {night!r}" if night else ""
-        raise StoreError(f"{store} has no night{wanted} of the suite {found.name}")
+        raise StoreError(f"{store} has no night{wanted} of the suite {suite}")
     return meant[-1]
 
 

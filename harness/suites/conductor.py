@@ -105,6 +105,8 @@ class Conductor:
         if not lines:
             return
         self._journal.write(*lines)
+        # What the source counted on may have had no main phase.
+        self._has_more |= any(isinstance(each, Unplayed | Played) for each in lines)
         for line in lines:
             self.state = folded([line], self.state)
             self.changed(self.state, line)

@@ -135,6 +135,11 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     Raises:
         SuiteError: Two of them have one name; an entry is none; there is no entry at all.
     """
+    if suite.hunt is not None:
+        raise SuiteError(
+            f"{suite.name} is a hunt and has no entries; see what it draws from with: logquake hunt"
+            " FILE --dry-run"
+        )
     kept = [each for each in _all(suite) if not _excluded(each, suite)]
     if not kept:
         raise SuiteError(f"the suite {suite.name} has no entry: give it [axes] or [[entries]]")

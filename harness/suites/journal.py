@@ -40,6 +40,8 @@ class Begun(_Line):
     suite: str
     night: str
     budget_s: float
+    guided: bool | None = None
+    """Of a hunt: whether what was reached decides what is drawn; None: nobody noted it."""
 
 
 class Planned(_Line):
@@ -62,6 +64,9 @@ class Planned(_Line):
     """Of a run that a hunt drew: its plan, whole but for the seed; empty: its entry has it."""
     parent: str = ""
     """The run id of the run whose faults a hunt changed; empty: they are dealt."""
+    otherwise: tuple[str, ...] = ()
+    """Of a control's run: what else than the system is not as in the run that failed, in sentences.
+    """
 
 
 class Started(_Line):

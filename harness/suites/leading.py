@@ -14,7 +14,7 @@ from harness.suites.expansion import Entry, entries_of, plans_of, suite_named
 from harness.suites.hunting.families import families_of
 from harness.suites.hunting.hunter import Hunter, refuse_unplayable
 from harness.suites.hunting.parts import differences, keep
-from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
+from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Reached, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
 from harness.suites.ordering import ordered, waited_nights
@@ -74,8 +74,7 @@ class Lead:
         try:
             self.conductor.lead()
             if self.conductor.state.ended:
-                gone = retire(self.store, self.suite, now_s=unix_s())
-                self.conductor.write(*([Dropped(run_ids=tuple(gone))] if gone else []))
+                self._retire()
         finally:
             write_results(self.store, self.suite.name, self.conductor.folder)
         return self.conductor.state
@@ -84,6 +83,12 @@ class Lead:
         """Tell everybody of a line of the journal."""
         for listener in self.listeners:
             listener(state, line)
+        if isinstance(line, Reached):  # A hunt's part may be larger than what is kept.
+            self._retire()
+
+    def _retire(self) -> None:
+        gone = retire(self.store, self.suite, now_s=unix_s())
+        self.conductor.write(*([Dropped(run_ids=tuple(gone))] if gone else []))
 
 
 @contextmanager
@@ -117,8 +122,6 @@ def opened(
     suite = changed or suite_named(path)
     text = dump_suite(suite) if changed else path.read_text(encoding="utf-8")
     entries = _entries(suite)
-    if suite.hunt is not None:
-        refuse_unplayable(suite)
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:
@@ -130,6 +133,8 @@ def opened(
             yield _resumed(last, store, mode, before)
             return
         said = _wind_up(last, store, suite) if last is not None else ""
+        if suite.hunt is not None:
+            refuse_unplayable(suite)
         wanted = [each for each in entries if only is None or only(each)]
         lead = _new(suite, wanted, text, store, before=before)
         lead.wound_up = said
@@ -180,7 +185,12 @@ def _new(
     # The last line is what makes it a night: of a plan that a crash cut nothing was begun.
     lead.conductor.write(
         *_planned(turn, lead, night=folder.night),
-        Begun(suite=suite.name, night=folder.night, budget_s=suite.budget),
+        Begun(
+            suite=suite.name,
+            night=folder.night,
+            budget_s=suite.budget,
+            guided=suite.hunt.guided if suite.hunt else None,
+        ),
     )
     return lead
 

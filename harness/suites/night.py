@@ -122,6 +122,7 @@ class NightState:
     Attributes:
         suite, night: Which.
         begun_at: In seconds since 1970.
+        guided: Of a hunt: whether what was reached decides what is drawn; None: nobody noted it.
         budget_s: How long it may last.
         items: By number, in the order of the night; repeats come as they are owed.
         spans: From when to when somebody led it.
@@ -134,6 +135,7 @@ class NightState:
     night: str = ""
     begun_at: float = 0
     budget_s: float = 0
+    guided: bool | None = None
     items: dict[int, Item] = field(default_factory=dict)
     spans: tuple[tuple[float, float], ...] = ()
     ended: bool = False
@@ -189,6 +191,7 @@ def _with(state: NightState, line: Line) -> NightState:
                 night=line.night,
                 begun_at=line.at,
                 budget_s=line.budget_s,
+                guided=line.guided,
             )
         case Planned():
             return _put(state, state.items.get(line.item) or Item(planned=line))

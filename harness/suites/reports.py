@@ -63,7 +63,8 @@ def parts_before(store: Path, folder: NightFolder, part: NightState) -> list[Nig
     others = [each for each in nights if each.night != folder.night]
     kept = [journal for each in nights for journal in each.kept]
     found = distinct(map(_past, [*kept, *(each.journal for each in others)]))
-    return [each for each in found if identity(each) != identity(part)]
+    # A copy that a crash cut off at its beginning is no part.
+    return [each for each in found if each.night and identity(each) != identity(part)]
 
 
 def _files_before(store: Path, suite: str, folder: NightFolder) -> list[Path]:

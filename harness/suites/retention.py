@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.suites.causes import causes_of
+from harness.suites.night import Item
 from harness.suites.nights import nights_of
 from harness.suites.suite import Keep, Suite
 from results.export.contents import MANIFEST
 from results.nights import read_night
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
+from results.record.terms import Validity
 from results.store import Store, is_alive, lock_run
 from results.trust import is_own
 
@@ -68,7 +70,8 @@ def to_drop(
 def spared_runs(store: Path, suite: str) -> set[str]:
     """Return the runs that retention never drops.
 
-    The first and the last of each signature, and their repeats; all of the last night.
+    The first and the last of each signature, and their repeats; all of the last night. A hunt's
+    part may be larger than what is kept: its drawn runs that are valid go.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
@@ -82,8 +85,15 @@ def spared_runs(store: Path, suite: str) -> set[str]:
         if item.run_id and item.planned.repeats in spared
     }
     if nights:
-        spared |= {item.run_id for item in nights[-1].items.values() if item.run_id}
+        last = [item for item in nights[-1].items.values() if item.run_id]
+        spared |= {item.run_id for item in last if not _is_spent(item)}
     return spared
+
+
+def _is_spent(item: Item) -> bool:
+    """Tell whether a hunt drew a run, and the journal has all that it needs of it."""
+    drawn = bool(item.planned.plan) and not item.repeated and item.reached is not None
+    return drawn and item.outcome is Validity.VALID
 
 
 def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:

@@ -132,8 +132,8 @@ class Hunt(Table):
     main: float | None = Field(default=None, gt=0)
     """Of main phases without repeats, in seconds; written as `4h`. None: the budget decides."""
 
-    until_failure: bool = False
-    """Whether it ends with the first failure."""
+    until_failure: bool | str = False
+    """Whether it ends with the first failure, or the anomaly with which it ends."""
     seed: int | None = Field(default=None, ge=0)
     """What all is drawn from; None: from the part's id, so that each part draws otherwise."""
 

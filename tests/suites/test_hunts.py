@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.suites.hunting.arms import Pull, best, gains
-from harness.suites.hunting.failures import failures, owed
+from harness.suites.hunting.failures import failures, first_that_broke
+from harness.suites.hunting.failures import owed as owed_by
 from harness.suites.hunting.history import history
-from harness.suites.hunting.hunter import Hunter, level_of
+from harness.suites.hunting.hunter import Hunter, level_of, refuse_unplayable
 from harness.suites.hunting.mutation import MOST_FAULTS, Mutation
 from harness.suites.hunting.plans import plan_of
+from harness.suites.hunting.telling import hunt_story, minutes_of
+from harness.suites.journal import Planned, Played
 from harness.suites.leading import opened
 from harness.suites.night import NightState, Phase, folded
+from harness.suites.nights import nights_of
 from harness.suites.suite import SuiteError, parse_suite
 from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
@@ -25,7 +29,7 @@ from results.record.night import Why
 from results.record.plan import Plan, plan_from
 from results.record.plan_parts import PlannedFault
 from results.record.terms import Validity
-from tests.suites.made_hunts import KILL, PLAN, Run, hunted, part, run_of
+from tests.suites.made_hunts import KILL, PLAN, Run, hunted, judged, part, run_of
 
 VALID, INVALID, UNKNOWN = Validity.VALID, Validity.INVALID, Validity.UNKNOWN
 KINDS_OF = {"kill": ("kill",), "pause": ("pause",), "stop": ("stop",)}
@@ -108,26 +112,17 @@ def test_changes_are_small_and_of_all_sorts() -> None:
     assert min(kept) >= 2
 
 
-def climbed(*runs: tuple[int, Validity]) -> int:
-    return level_of(runs)
+def test_the_level_rises_with_each_valid_run_and_falls_with_each_other() -> None:
+    assert level_of([]) == 0
+    assert level_of([VALID, VALID]) == 2
+    assert level_of([VALID, VALID, INVALID]) == 1
+    assert level_of([VALID, VALID, UNKNOWN, VALID]) == 2
+    assert level_of([INVALID, VALID]) == 1
 
 
-def test_levels_climb_fall_back_and_climb_anew() -> None:
-    assert climbed() == 0
-    assert climbed((0, VALID), (1, VALID)) == 2
-    assert climbed((0, VALID), (1, VALID), (2, INVALID)) == 1
-    assert climbed((0, VALID), (1, VALID), (2, INVALID), (1, VALID)) == 2
-    assert climbed((0, INVALID)) == 0
-
-
-def test_a_verdict_that_comes_late_leads_nowhere() -> None:
-    assert climbed((0, VALID), (1, VALID), (2, VALID), (0, VALID), (1, VALID)) == 3
-    assert climbed((4, INVALID), (2, VALID)) == 3
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([VALID, INVALID, UNKNOWN]))))
-def test_there_is_always_a_level(runs: list[tuple[int, Validity]]) -> None:
-    assert 0 <= climbed(*runs) < len(LEVELS)
+@given(st.lists(st.sampled_from([VALID, INVALID, UNKNOWN])))
+def test_there_is_always_a_level(verdicts: list[Validity]) -> None:
+    assert 0 <= level_of(verdicts) < len(LEVELS)
 
 
 def test_a_run_is_new_by_what_no_earlier_one_reached() -> None:
@@ -147,6 +142,12 @@ def test_what_an_earlier_part_reached_is_not_new() -> None:
     earlier = part([Run(transitions=("a",))], night="20261127T010000Z")
     runs = history([earlier, part([Run(transitions=("a", "b"))])])
     assert [run.new_transitions for run in runs] == [("a",), ("b",)]
+
+
+def owed(states: list[NightState], **settings: object) -> list[Planned]:
+    hunt = hunted(**settings).hunt
+    assert hunt is not None
+    return owed_by(states, hunt)
 
 
 def hunter(**settings: object) -> Hunter:
@@ -214,11 +215,13 @@ def test_a_run_is_changed_less_often_the_more_it_was_changed_before() -> None:
     assert 0 < parents.count(run_of(1)) < parents.count(run_of(2))
 
 
-def test_the_level_rises_with_each_run_of_the_system_whatever_the_workload() -> None:
-    runs = [Run(plan={"level": 0}), Run(plan={"level": 1, "workload": "txn"})]
-    states = [part(runs + [Run(plan={"faults": []})] * count) for count in range(20)]
-    plans = [plan_drawn(state, escalate=True) for state in states]
-    assert {plan.level for plan in plans if plan.faults is None} == {2}
+@pytest.mark.parametrize("guided", [True, False])
+def test_changed_runs_count_for_the_level_as_dealt_ones_do(guided: bool) -> None:
+    runs = [Run(), Run(plan={"workload": "txn"}), Run(plan={"faults": []})]
+    states = [part([*runs, Run(plan={"system": "kafka:3.5.1"})], night=f"2026112{day}T010000Z")
+              for day in range(10)]  # fmt: skip
+    plans = [plan_drawn(state, escalate=True, guided=guided) for state in states]
+    assert {plan.level for plan in plans if plan.faults is None} == {3}
 
 
 def test_a_verdict_that_comes_late_is_of_its_time() -> None:
@@ -376,6 +379,91 @@ def test_rates_count_verdicts_and_one_promise_of_several() -> None:
     assert (on_control.times, on_control.of) == (0, 1)
 
 
+def test_a_second_promise_is_a_failure_of_its_own() -> None:
+    both = Run(valid=INVALID, broken=("lost-write", "phantom"))
+    state = part([broken(), both, broken()])
+    lost, phantom = failures([state])
+    assert [each.number for each in lost.runs] == [1, 2, 3]
+    assert (phantom.broken, [each.number for each in phantom.runs]) == (("phantom",), [2])
+    state = folded(owed([state], repeats=2), state)
+    assert [len(each.repeats) for each in failures([state])] == [2, 2]
+    assert {each.planned.repeats for each in failures([state])[0].repeats} == {run_of(1)}
+
+
+def test_a_repeat_that_broke_another_promise_says_so() -> None:
+    again = Run(valid=INVALID, broken=("phantom",), why=Why.FRESH_SEED, repeats=run_of(1))
+    (failure,) = failures([part([broken(), again])])
+    assert (failure.recurs.times, failure.recurs.of) == (0, 1)
+    assert failure.others_of(failure.repeats) == {"phantom": 1}
+
+
+def test_a_repeat_of_a_part_that_died_is_owed_anew() -> None:
+    dead = part([broken(), Run(valid=None, why=Why.SAME_SEED, repeats=run_of(1))])
+    assert len(owed([dead], repeats=1)) == 0, "it goes on"
+    lines = owed([dead, part([], "20261129T010000Z")], repeats=1)
+    assert [(line.why, line.repeats) for line in lines] == [(Why.SAME_SEED, run_of(1))]
+
+
+def test_a_failure_of_a_system_that_the_hunt_has_not_is_owed_nothing() -> None:
+    assert owed([part([broken(plan={"system": "kafka:3.5.1"})])], repeats=2) == []
+
+
+@pytest.mark.parametrize(("valid", "counted"), [(VALID, 0), (INVALID, 1)])
+def test_a_repeat_that_was_interrupted_counts_only_if_it_broke_something(
+    valid: Validity, counted: int
+) -> None:
+    state = part([broken(), Run(valid=None, why=Why.SAME_SEED, repeats=run_of(1))])
+    again = Run(valid=valid, broken=LOST if valid is INVALID else ())
+    started, played, *verdict = judged(2, again, run_of(2))
+    assert isinstance(played, Played)
+    cut = played.model_copy(update={"sentence": "it was interrupted"})
+    (failure,) = failures([folded([started, cut, *verdict], state)])
+    assert failure.recurs.of == counted
+    assert len(owed([folded([started, cut, *verdict], state)], repeats=1)) == 1 - counted
+
+
+def test_what_a_control_lost_is_in_its_line() -> None:
+    swarmed = {"swarmed": ["broker.log.segment.bytes"], "broker": {"log.segment.bytes": "99999"}}
+    first = broken(plan={"system": "kafka:4.3.1", "image": "mine", "hosts": "docker", **swarmed})
+    hunt = {"systems": ["kafka:4.3.1"], "controls": {"kafka:4.3.1": "command:made.toml"}}
+    lines = owed([part([first])], repeats=1, **hunt)
+    control = next(line for line in lines if line.why is Why.CONTROL)
+    assert control.otherwise == ("image of the stored plan is left out: it is nothing of x",)
+
+
+def test_a_control_in_another_mode_is_refused_with_what_to_type() -> None:
+    suite = hunted(systems=["reference"], hosts="simulated", controls={"reference": "reference:controllers"})
+    with pytest.raises(SuiteError, match="in the mode combined; type reference:combined"):
+        refuse_unplayable(suite)
+
+
+def test_only_the_named_promise_ends_a_hunt() -> None:
+    state = part([broken(), Run(valid=INVALID, broken=("phantom",)), broken()])
+    assert first_that_broke([state], "phantom") == state.items[2]
+    assert first_that_broke([state]) == state.items[1]
+    assert hunter(until_failure="double-vote").draw(state) is not None
+    for promise in ("phantom", True):
+        assert hunter(until_failure=promise).draw(state) is None
+
+
+def test_a_run_without_a_main_phase_takes_nothing_of_their_time() -> None:
+    state = part([Run(valid=None)])
+    started, played, *verdict = judged(1, Run(), run_of(1))
+    assert isinstance(played, Played)
+    ended = folded([started, played.model_copy(update={"main_s": 0.0}), *verdict], state)
+    assert minutes_of(history([ended])) == {run_of(1): 0}
+    assert hunter(main="1m").draw(ended) is not None
+    assert hunter(main="1m").draw(folded([started, played, *verdict], state)) is None
+
+
+def test_a_plan_of_another_version_ends_no_hunt() -> None:
+    runs = [Run(), broken(plan={"nonsense": 1, "client_kind": "java"})]
+    state = part(runs)
+    assert hunter(main="1h").draw(state) is not None
+    (find,) = hunt_story(hunted(), [state], bundles={}).finds
+    assert (find.workload, find.client, find.faults) == ("log", "java", "kill")
+
+
 def test_what_a_repeat_finds_is_owed_nothing() -> None:
     repeat = Run(valid=INVALID, broken=("duplicate",), why=Why.SAME_SEED, repeats=run_of(1))
     state = part([broken(), repeat])
@@ -421,7 +509,7 @@ def test_a_hunt_that_can_play_nothing_begins_no_part(
     suite = hunted(**{"systems": ["reference"], "hosts": "simulated", **settings})
     with pytest.raises(SuiteError, match=why), opened(tmp_path, tmp_path / "store", changed=suite):
         pass
-    assert not (tmp_path / "store").exists()
+    assert nights_of(tmp_path / "store", "made") == []
 
 
 def test_a_hunt_has_no_entries() -> None:

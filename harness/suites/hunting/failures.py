@@ -1,13 +1,14 @@
 """The failures of a hunt: how often each recurs, and whether the control system has it, too.
 
 Two runs failed alike if they are of one system and broke a promise in common, whatever faults they
-had: a hunt draws other faults for each run. The first run of a failure is repeated, with its own
-seed and with new ones. The same plans are played on the control system. What a repeat finds is
-counted, and not repeated in its turn.
+had: a hunt draws other faults for each run. What else one of them broke is another failure. The
+first run of a failure is repeated, with its own seed and with new ones. The same plans are played
+on the control system. What a repeat finds is counted, and not repeated in its turn.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harness.suites.expansion import drawn
 from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.journal import Planned
 from harness.suites.night import OVER, Item, NightState, Phase
+from harness.suites.suite import Hunt
 from results.export.bundle import SUFFIX, bundle_name
 from results.record.night import Why
 from results.record.paths import RunPaths
@@ -59,25 +61,34 @@ class Failure:
         """Return the same of a control system's runs."""
         return self._rate(self.controls_on(system))
 
+    @property
+    def control_systems(self) -> list[str]:
+        """The control systems of its runs, the first one first."""
+        return [*dict.fromkeys(str(each.planned.plan.get("system")) for each in self.controls)]
+
     def controls_on(self, system: str) -> list[Item]:
         """Return the runs on a control system: a later part may have another one."""
         return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
-        verdicts = {Validity.VALID, Validity.INVALID}
-        judged = [each for each in items if each.reached and each.outcome in verdicts]
+        judged = [each for each in items if each.reached and _is_conclusive(each)]
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
         """Tell whether a run broke one of the promises."""
-        told = item.reached.broken if item.reached else ()
-        return not {*told}.isdisjoint(self.broken)
+        return not {*_broken(item)}.isdisjoint(self.broken)
+
+    def others_of(self, items: Iterable[Item]) -> dict[str, int]:
+        """Return the promises that are none of this failure's, with how many runs broke each."""
+        found = Counter(name for each in items for name in {*_broken(each)} - {*self.broken})
+        return dict(sorted(found.items()))
 
 
 def failures(states: Sequence[NightState]) -> list[Failure]:
     """Return the failures of a hunt's parts, the first one first."""
     items = [item for state in states for item in state.items.values()]
     alike: list[tuple[str, set[str], list[Item]]] = []
+    opened: set[str] = set()
     for item in sorted(items, key=lambda each: (each.judged_at, each.number)):
         if not _fails(item):
             continue
@@ -86,24 +97,29 @@ def failures(states: Sequence[NightState]) -> list[Failure]:
         for known, promises, runs in alike:
             if known == system and promises & broken:
                 runs.append(item)
-                break
-        else:
+                broken -= promises
+        if broken:
             alike.append((system, broken, [item]))
+            opened.add(item.run_id)
     repeated: dict[str, list[Item]] = {}
     for item in items:
         repeated.setdefault(item.planned.repeats, []).append(item)
-    return [
-        _failure(system, tuple(sorted(broken)), runs, repeated) for system, broken, runs in alike
-    ]
+    found = []
+    for system, broken, runs in alike:
+        # The repeats of a run count for one failure: the one that it has first.
+        others = opened - {runs[0].run_id}
+        again = [item for run in runs if run.run_id not in others
+                 for item in repeated.get(run.run_id, ())]  # fmt: skip
+        found.append(_failure(system, tuple(sorted(broken)), runs, again))
+    return found
 
 
 def _failure(
     system: str,
     broken: tuple[str, ...],
     runs: Sequence[Item],
-    repeated: Mapping[str, Sequence[Item]],
+    again: Sequence[Item],
 ) -> Failure:
-    again = [each for run in runs for each in repeated.get(run.run_id, ())]
     return Failure(
         system=system,
         broken=broken,
@@ -111,6 +127,22 @@ def _failure(
         repeats=tuple(each for each in again if each.planned.why is not Why.CONTROL),
         controls=tuple(each for each in again if each.planned.why is Why.CONTROL),
     )
+
+
+def first_that_broke(states: Sequence[NightState], promise: str = "") -> Item | None:
+    """Return the drawn run that broke a promise first; None: none did.
+
+    Args:
+        states: The hunt's parts.
+        promise: The anomaly's name; empty: any.
+    """
+    failed = [item for failure in failures(states) for item in failure.runs]
+    mine = [each for each in failed if not promise or promise in _broken(each)]
+    return min(mine, key=lambda each: (each.judged_at, each.number), default=None)
+
+
+def _broken(item: Item) -> tuple[str, ...]:
+    return item.reached.broken if item.reached else ()
 
 
 def _fails(item: Item) -> bool:
@@ -122,28 +154,37 @@ def _fails(item: Item) -> bool:
     )
 
 
-def owed(
-    states: Sequence[NightState], *, repeats: int, controls: Mapping[str, str]
-) -> list[Planned]:
+def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
     """Return the runs that failures are owed and that are not planned yet.
 
     A run that came to no verdict does not count, so another one with a new seed is owed. After
-    twice as many as asked for, a failure is owed no more.
+    twice as many as asked for, a failure is owed no more. Failures of systems that the hunt does
+    not have are owed nothing.
 
     Args:
         states: The hunt's parts; the last is the one that goes on.
-        repeats: How many of each.
-        controls: The control system, by system.
+        hunt: Its systems and their controls, and how many repeats of each.
     """
     number, lines = max(states[-1].items, default=0), list[Planned]()
-    for failure in failures(states):
-        again = _left(failure, failure.repeats, repeats)
-        control = controls.get(failure.system)
-        moved = () if control is None else _left_on(control, failure, repeats)
+    for failure in failures([*map(_given_up, states[:-1]), states[-1]]):
+        if failure.system not in hunt.systems:
+            continue
+        again = _left(failure, failure.repeats, hunt.repeats)
+        control = hunt.controls.get(failure.system)
+        moved = () if control is None else _left_on(control, failure, hunt.repeats)
         for planned in chain.from_iterable(zip_longest(again, moved)):
             if planned is not None:
                 lines.append(planned.model_copy(update={"item": number + len(lines) + 1}))
     return lines
+
+
+def _given_up(part: NightState) -> NightState:
+    """Return a part that does not go on: a run of it that is not over will never be."""
+    items = {
+        number: each if each.phase in OVER else replace(each, phase=Phase.LEFT_OUT)
+        for number, each in part.items.items()
+    }
+    return replace(part, items=items)
 
 
 def _left(failure: Failure, played: Sequence[Item], repeats: int) -> Iterator[Planned]:
@@ -175,17 +216,24 @@ def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
 
 def _counts(item: Item) -> bool:
     """Tell whether a repeat has a verdict that counts, or may come to one."""
-    if item.phase in OVER:
-        return item.outcome in {Validity.VALID, Validity.INVALID}
-    return True
+    return item.phase not in OVER or _is_conclusive(item)
+
+
+def _is_conclusive(item: Item) -> bool:
+    """Tell whether a run says if the failure is there; one that was cut off says so if it is."""
+    if item.outcome is Validity.VALID:
+        return not item.sentence
+    return item.outcome is Validity.INVALID
 
 
 def _on_control(planned: Planned, system: str) -> Planned:
     """Return a repeat on the control system, with what of its settings that system takes."""
     try:
-        plan = moved(plan_of(planned), system, run_id=planned.repeats).plan
+        there = moved(plan_of(planned), system, run_id=planned.repeats)
     except PlanError:  # Whoever plays it says why not.
-        values = {**planned.plan, "system": system}
+        values, otherwise = {**planned.plan, "system": system}, tuple[str, ...]()
     else:
-        values = values_of(plan)
-    return planned.model_copy(update={"why": Why.CONTROL, "plan": values})
+        values, otherwise = values_of(there.plan), there.notes
+    return planned.model_copy(
+        update={"why": Why.CONTROL, "plan": values, "otherwise": otherwise}
+    )

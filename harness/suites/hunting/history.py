@@ -6,9 +6,10 @@ from functools import cached_property
 
 from harness.suites.hunting.arms import Pull, gains
 from harness.suites.hunting.plans import plan_of
-from harness.suites.night import Item, NightState
+from harness.suites.journal import Planned
+from harness.suites.night import Item, NightState, Phase
 from nemesis.registry import KINDS
-from results.record.plan import Plan, PlanError
+from results.record.plan import SIMULATED, Plan, PlanError
 from results.record.plan_parts import PlannedFault
 
 PLAIN_CLIENT = "librdkafka"
@@ -54,6 +55,35 @@ class Drawn:
     def choices(self) -> Mapping[str, tuple[str, ...]]:
         """Its values by choice."""
         return choices_of(self.plan)
+
+
+def main_s_of(item: Item) -> float:
+    """Return how long a drawn run's main phase is, or will be; 0: it had none.
+
+    In virtual time, and as long as the run is not over, the plan says so.
+    """
+    values = item.planned.plan
+    if item.phase in {Phase.PLAYED, Phase.JUDGED} and values.get("hosts") != SIMULATED:
+        return item.main_s
+    try:
+        return plan_of(item.planned).time_limit_s
+    except PlanError:  # Another version of Logquake drew it.
+        return item.planned.lasts_s
+
+
+def choices_told(planned: Planned) -> Mapping[str, tuple[str, ...]]:
+    """Return the same of a run in a journal; of another version's plan, as far as it says them."""
+    try:
+        return choices_of(plan_of(planned))
+    except PlanError:
+        values = planned.plan
+        families = values.get("nemesis") if values.get("faults") is None else ()
+        return {
+            "system": (str(values.get("system", "")),),
+            "workload": (str(values.get("workload", "")),),
+            "client": (str(values.get("client_kind") or PLAIN_CLIENT),),
+            "family": tuple(map(str, families)) if isinstance(families, list | tuple) else (),
+        }
 
 
 def choices_of(plan: Plan) -> Mapping[str, tuple[str, ...]]:

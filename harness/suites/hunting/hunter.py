@@ -4,11 +4,12 @@ Each run draws a system, a workload, a client and some families of faults. Guide
 what reached new behaviour of late (`arms.py`), and every second run takes the faults of a run that
 reached something new, and changes them (`mutation.py`). Blind, each value is as likely, and all
 faults are dealt anew. The settings come from the swarm in both. The level of the faults rises with
-each run of a system that holds (`nemesis/levels.py`).
+each valid run of a system, and falls with each other (`nemesis/levels.py`).
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
@@ -17,9 +18,9 @@ from harness.another_system import moved
 from harness.plans import completed_plan
 from harness.suites.expansion import SEEDS, hunted_plan, joined
 from harness.suites.hunting.arms import Pull, best
-from harness.suites.hunting.failures import failures, owed
+from harness.suites.hunting.failures import first_that_broke, owed
 from harness.suites.hunting.families import Families, families_of
-from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, pulls_of
+from harness.suites.hunting.history import COUNT, PLAIN_CLIENT, Drawn, history, main_s_of, pulls_of
 from harness.suites.hunting.mutation import Mutation, changeable
 from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.hunting.seen import reached_by
@@ -29,7 +30,8 @@ from harness.suites.suite import Suite, SuiteError
 from results.index.reading import lasts_s
 from results.record.level import TOP_LEVEL
 from results.record.paths import RunPaths
-from results.record.plan import SIMULATED, Plan, PlanError
+from results.record.plan import SIMULATED, Plan, PlanError, plan_from
+from results.record.systems import Mode
 from results.record.terms import Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
@@ -112,8 +114,7 @@ class Hunter:
 
     def owed(self, state: NightState) -> list[Planned]:
         """Return the repeats and controls of failures that are not planned yet."""
-        hunt = self._hunt
-        return owed([*self.before, state], repeats=hunt.repeats, controls=hunt.controls)
+        return owed([*self.before, state], self._hunt)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
         """Return what a run reached first of all drawn runs of this part, and what it broke."""
@@ -129,10 +130,12 @@ class Hunter:
         refused = [each.phase is Phase.UNPLAYED for each in drawn[-MOST_REFUSED:]]
         if len(refused) == MOST_REFUSED and all(refused):
             return True  # None of them can be played.
-        if hunt.until_failure and failures([state]):
-            return True
+        if hunt.until_failure:
+            promise = hunt.until_failure if isinstance(hunt.until_failure, str) else ""
+            if first_that_broke([state], promise):
+                return True
         played = [each for each in drawn if each.phase not in {Phase.UNPLAYED, Phase.LEFT_OUT}]
-        took_s = sum(self.plan(each.planned).time_limit_s for each in played)
+        took_s = sum(map(main_s_of, played))
         return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
@@ -176,7 +179,7 @@ class Hunter:
         values = {
             "system": system, "workload": workload, "hosts": hunt.hosts, "nemesis": families,
             **({} if client == PLAIN_CLIENT else {"client_kind": client}),
-            **({"level": level_of(_dealt_on(runs, system))} if hunt.escalate else {}),
+            **({"level": level_of(_verdicts_on(runs, system))} if hunt.escalate else {}),
         }  # fmt: skip
         return self._whole(values, rng)
 
@@ -217,33 +220,46 @@ def refuse_unplayable(suite: Suite) -> None:
     Hunter(suite, partial(families_of, suite), []).draw(NightState())
     for system, control in suite.hunt.controls.items():
         try:
-            moved(hunted_plan(suite, system), control, run_id=f"the hunt {suite.name}")
+            plan = hunted_plan(suite, system)
+            there = moved(plan, control, run_id=f"the hunt {suite.name}").plan
         except PlanError as refused:
             raise SuiteError(f"the control of {system}: {refused}") from refused
+        if plan.mode != there.mode and not there.named.is_strange:
+            raise SuiteError(
+                f"the control of {system}: {control} is in the mode {there.mode}, and {system} in"
+                f" the mode {plan.mode}; {_same_mode(there, plan.mode)}"
+            )
 
 
-def level_of(runs: Iterable[tuple[int, Validity]]) -> int:
+def _same_mode(control: Plan, mode: Mode) -> str:
+    """Return what to type for a control in another mode."""
+    same = replace(control.named, mode=mode).text
+    try:
+        plan_from({"system": same})
+    except PlanError:  # No version has all modes.
+        return "choose a release that has that mode"
+    return f"type {same}"
+
+
+def level_of(verdicts: Iterable[Validity]) -> int:
     """Return the level of the next run of a system.
 
-    A valid run of the level, or of one above, leads one level up. Any other leads below its own
-    level. Verdicts may be late: a valid run of a lower level changes nothing.
+    Each valid run leads one level up, and each other run one level down.
 
     Args:
-        runs: Level and verdict, in the order of verdicts.
+        verdicts: Of the system's runs, also of those whose faults were changed.
     """
     level = 0
-    for played, valid in runs:
-        if valid is not Validity.VALID:
-            level = min(level, max(played - 1, 0))
-        elif played >= level:
-            level = min(played + 1, TOP_LEVEL)
+    for verdict in verdicts:
+        step = 1 if verdict is Validity.VALID else -1
+        level = min(max(level + step, 0), TOP_LEVEL)
     return level
 
 
-def _dealt_on(runs: Sequence[Drawn], system: str) -> Iterator[tuple[int, Validity]]:
+def _verdicts_on(runs: Sequence[Drawn], system: str) -> Iterator[Validity]:
     for run in runs:
-        if run.plan.faults is None and run.plan.system == system:
-            yield run.plan.level, run.item.outcome or Validity.UNKNOWN
+        if run.plan.system == system:
+            yield run.item.outcome or Validity.UNKNOWN
 
 
 def _name(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from harness.suites.hunting.telling import hunt_story
 from harness.suites.night import NightState
 from harness.suites.suite import Suite
 from results.export.bundle import SUFFIX, write_bundle
-from results.hunt_page import write_hunt
+from results.hunt_page import Bundle, write_hunt
 from results.record.atomic import StoreError, store_error, write_atomically
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, dump_plan
@@ -19,6 +19,8 @@ from results.record.plan import PlanError, dump_plan
 MAX_BUNDLE_BYTES = 5_000_000
 TOO_LARGE = ".too-large.txt"
 """How the file ends that says why a failure has no bundle."""
+WITHOUT_LOGS = ".without-logs.txt"
+"""How the file ends that says that a failure's bundle has no logs of nodes."""
 _MB = 1_000_000
 
 
@@ -46,15 +48,19 @@ def write_results_of_hunt(
     for failure in failures(states):
         stem = folder / FAILURES / failure.file_name
         _write_plan(failure, stem.with_name(f"{stem.name}.toml"))
-        bundle, why_none = (stem.with_name(f"{stem.name}{end}") for end in (SUFFIX, TOO_LARGE))
-        _take_along((bundle, why_none), files)
+        bundle, why_none, without = (
+            stem.with_name(f"{stem.name}{end}") for end in (SUFFIX, TOO_LARGE, WITHOUT_LOGS)
+        )
+        _take_along((why_none, without, bundle), files)
         run = RunPaths(store / failure.runs[0].run_id) if store is not None else None
+        refused = ""
         if run is not None and run.plan.exists() and not bundle.exists() and not why_none.exists():
-            _write_bundle(run, bundle, why_none)
-        if bundle.exists():
-            bundles[failure.runs[0].run_id] = f"{FAILURES}/{bundle.name}"
-        elif why_none.exists():
-            bundles[failure.runs[0].run_id] = why_none.read_text(encoding="utf-8").strip()
+            refused = _write_bundle(run, bundle, why_none, without)
+        notes = [each for each in (without if bundle.exists() else why_none,) if each.exists()]
+        bundles[failure.runs[0].run_id] = Bundle(
+            file=f"{FAILURES}/{bundle.name}" if bundle.exists() else "",
+            note=notes[0].read_text(encoding="utf-8").strip() if notes else refused,
+        )
     write_hunt(hunt_story(suite, states, bundles=bundles), folder)
 
 
@@ -75,10 +81,13 @@ def _take_along(wanted: Iterable[Path], folders: Sequence[Path]) -> None:
                 shutil.copyfile(there, draft)
 
 
-def _write_bundle(run: RunPaths, path: Path, why_none: Path) -> None:
+def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> str:
     """Write a run's bundle, or why it has none: it is too large to be committed.
 
     If it is, the logs of nodes are left out first: no check reads them.
+
+    Returns:
+        Why there can be no bundle now; empty: nothing kept it from being written.
     """
     size = 0
     for with_logs in (True, False):
@@ -86,18 +95,21 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path) -> None:
             try:
                 with draft.open("wb") as file:
                     write_bundle(run, file, with_logs=with_logs)
-            except StoreError:  # The run is under way, or damaged.
+            except StoreError as refused:  # The run is under way, or damaged.
                 draft.unlink(missing_ok=True)
-                return
+                return str(refused)
             if (size := draft.stat().st_size) > MAX_BUNDLE_BYTES:
                 draft.unlink()
             else:
-                return
+                if not with_logs:
+                    write_atomically(without, "without the logs of nodes\n")
+                return ""
     write_atomically(
         why_none,
         f"its bundle has {size / _MB:.1f} MB, and more than {MAX_BUNDLE_BYTES / _MB:.0f} are not"
         f" kept: logquake export {run.run_id}\n",
     )
+    return ""
 
 
 @contextmanager

@@ -1,14 +1,17 @@
 """The parts of a hunt, also those that other machines played."""
 
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.reaching import from_a_file, reaching
 from harness.suites.hunting.failures import FAILURES
+from harness.suites.hunting.plans import plan_of
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, state_of
 from harness.suites.suite import Suite, SuiteError
-from results.record.atomic import store_error
+from results.record.atomic import store_error, write_atomically
+from results.record.plan import PlanError
+from results.trust import is_own_file
 
 Identity = tuple[str, str, float]
 
@@ -17,11 +20,27 @@ def part_of(journal: Path) -> NightState:
     """Return the part of a hunt that a journal tells.
 
     Raises:
-        SuiteError: It is none.
+        SuiteError: It is none; or a plan in it names a system with files of its own, or can be a
+            stranger's and reaches beyond its run: its repeats would be played.
     """
     state = state_of(journal)
     if not state.night or not all(item.planned.plan for item in state.items.values()):
         raise SuiteError(f"{journal} is not the journal of a hunt")
+    own = is_own_file(journal)
+    for item in state.items.values():
+        try:
+            plan = plan_of(item.planned)
+        except PlanError:  # It cannot be played.
+            continue
+        if refusal := from_a_file(plan.named, f"the journal {journal}"):
+            raise SuiteError(refusal)
+        if not own and (beyond := reaching(plan)):
+            key, value = next(iter(beyond.items()))
+            raise SuiteError(
+                f"the journal {journal} can be a stranger's, and by the {key} {value} its run"
+                f" {item.entry} reaches beyond the run; if you mean that, make the file yours"
+                " (chown), and writable by you only (chmod go-w)"
+            )
     return state
 
 
@@ -58,16 +77,17 @@ def keep(journals: Sequence[Path], folder: NightFolder) -> None:
 
 
 def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
-    known, own = [part_of(each) for each in folder.kept], identity(folder.state())
+    known, own = [state_of(each) for each in folder.kept], identity(folder.state())
     for journal in journals:
         part = part_of(journal)
         if part in known or identity(part) == own:
             continue
         known.append(part)
-        folder.before.mkdir(exist_ok=True)
-        shutil.copyfile(journal, folder.before / f"{len(folder.kept) + 1}.jsonl")
-        if (files := journal.parent / FAILURES).is_dir():
-            shutil.copytree(files, folder.before / FAILURES, dirs_exist_ok=True)
+        # The journal is last: with it the part counts as kept.
+        for file in sorted((journal.parent / FAILURES).glob("[!.]*")):
+            write_atomically(folder.before / FAILURES / file.name, file.read_bytes())
+        copy = folder.before / f"{len(folder.kept) + 1}.jsonl"
+        write_atomically(copy, journal.read_bytes())
 
 
 def differences(begun: Suite, asked: Suite) -> list[str]:

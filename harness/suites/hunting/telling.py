@@ -1,15 +1,15 @@
 """What a hunt's journals add up to, for its table and its page."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate
 
 from harness.suites.hunting.failures import FAILURES, Failure, failures
-from harness.suites.hunting.history import Drawn, choices_of, history, pulls_of
-from harness.suites.hunting.plans import plan_of
+from harness.suites.hunting.history import Drawn, choices_told, history, main_s_of, pulls_of
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite
-from results.hunt_page import Find, HuntStory, Value
+from results.hunt_page import Bundle, Find, HuntStory, Value
 from results.record.terms import Validity
 from results.record.transitions import TRANSITIONS
 
@@ -17,20 +17,20 @@ MINUTE_S = 60
 
 
 def hunt_story(
-    suite: Suite, states: Sequence[NightState], *, bundles: Mapping[str, str]
+    suite: Suite, states: Sequence[NightState], *, bundles: Mapping[str, Bundle]
 ) -> HuntStory:
     """Return what a hunt's parts add up to.
 
     Args:
         suite: With `[hunt]`.
         states: Its parts, the oldest first.
-        bundles: Files of failures' first runs, or why there is none, by run id.
+        bundles: Of failures' first runs, by run id.
     """
     assert suite.hunt is not None
     runs = history(states)
     minutes = minutes_of(runs)
     found = [
-        _find(each, suite.hunt.controls, minutes, bundles.get(each.runs[0].run_id, ""))
+        _find(each, suite.hunt.controls, minutes, bundles.get(each.runs[0].run_id, Bundle()))
         for each in failures(states)
     ]
     first = _first(runs, minutes)
@@ -38,11 +38,12 @@ def hunt_story(
     return HuntStory(
         name=suite.name,
         parts=len(states),
-        guided=suite.hunt.guided,
+        way=" and ".join(sorted({_way(each) for each in states})),
         hours=max(minutes.values(), default=0.0) / MINUTE_S,
         outcomes=_outcomes(drawn),
         unknown=_unknown(drawn),
         finds=found,
+        clean=_clean(runs, {each.system for each in found}),
         growth=growth_of(runs, minutes),
         first=sorted(first.items(), key=lambda each: (each[1], each[0])),
         never=sorted(TRANSITIONS.keys() - first.keys()),
@@ -52,32 +53,68 @@ def hunt_story(
 
 def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
     """Return the minutes of main phases up to the end of each run, by its id."""
-    ends_s = accumulate(run.plan.time_limit_s for run in runs)
+    ends_s = accumulate(main_s_of(run.item) for run in runs)
     return {run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)}
 
 
+def _way(part: NightState) -> str:
+    """Return how a part was drawn; of an older one only its changed runs tell."""
+    changed = any(each.planned.parent for each in part.planned)
+    guided = changed if part.guided is None else part.guided
+    return "guided" if guided else "blind"
+
+
+def _clean(runs: Sequence[Drawn], broken: Collection[str]) -> list[tuple[str, float, int]]:
+    """Return the systems on which nothing was found: minutes of main phases, and runs."""
+    counts = Counter(run.plan.system for run in runs)
+    times_s = Counter[str]()
+    for run in runs:
+        times_s[run.plan.system] += main_s_of(run.item)
+    return [
+        (system, times_s[system] / MINUTE_S, count)
+        for system, count in sorted(counts.items())
+        if system not in broken
+    ]
+
+
 def _find(
-    failure: Failure, controls: Mapping[str, str], minutes: Mapping[str, float], bundle: str
+    failure: Failure, controls: Mapping[str, str], minutes: Mapping[str, float], bundle: Bundle
 ) -> Find:
-    first = failure.runs[0]
-    plan, control = plan_of(first.planned), controls.get(failure.system, "")
-    choices = choices_of(plan)
+    first, choices = failure.runs[0], choices_told(failure.runs[0].planned)
+    named = controls.get(failure.system)
+    systems = failure.control_systems if named is None else [named]
+    command = f"logquake run {FAILURES}/{failure.file_name}.toml --seed {first.planned.seed}"
+    played = [*failure.repeats, *(run for each in systems for run in failure.controls_on(each))]
     return Find(
         system=failure.system,
         sentence=first.judged.sentence if first.judged else "",
         broken=failure.broken,
-        workload=plan.workload,
+        date=f"{datetime.fromtimestamp(first.started_at, UTC):%Y-%m-%d}",
+        workload=", ".join(choices["workload"]),
         client=", ".join(choices["client"]),
         faults=", ".join(choices["family"]),
-        runs=len(failure.runs),
-        first=first.run_id,
+        runs=tuple(each.run_id for each in failure.runs),
         minutes=minutes.get(first.run_id, 0.0),
-        recurs=failure.recurs.words,
-        control=control,
-        on_control=failure.on_control(control).words,
-        command=f"logquake run {FAILURES}/{failure.file_name}.toml --seed {first.planned.seed}",
+        recurs=failure.recurs.words + _others(failure, failure.repeats),
+        controls=tuple(_control(failure, each) for each in systems),
+        others=tuple(each.run_id for each in played if failure.others_of([each])),
+        command=command,
+        control_commands=tuple(f"{command} --system {each}" for each in systems),
         bundle=bundle,
     )
+
+
+def _control(failure: Failure, system: str) -> str:
+    """Return what a control's runs say: how many had the failure, and what they lack."""
+    items = failure.controls_on(system)
+    otherwise = dict.fromkeys(note for each in items for note in each.planned.otherwise)
+    words = f"{system}: {failure.on_control(system).words}{_others(failure, items)}"
+    return "; ".join((words, *otherwise))
+
+
+def _others(failure: Failure, items: Sequence[Item]) -> str:
+    found = failure.others_of(items)
+    return "".join(f", {count} broke {promise}" for promise, count in found.items())
 
 
 def _outcomes(drawn: Sequence[Item]) -> dict[str, int]:
