@@ -19,19 +19,21 @@ from harness.plans import completed_plan
 from harness.suites.expansion import suite_named
 from harness.suites.hunting.hunter import Hunter
 from harness.suites.hunting.keeping import MAX_BUNDLE_BYTES, write_results_of_hunt
-from harness.suites.hunting.parts import distinct, keep
-from harness.suites.hunting.plans import values_of
+from harness.suites.hunting.parts import distinct, keep, part_of
+from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.hunting.seen import UNNAMED, reached_by
 from harness.suites.hunting.telling import hunt_story
-from harness.suites.journal import Begun, Journal, Planned, Reached
+from harness.suites.journal import Begun, Journal, Planned, Reached, Unplayed
 from harness.suites.leading import Resumption, opened
-from harness.suites.nights import NightFolder, suite_folder
+from harness.suites.night import Phase
+from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import write_results
-from harness.suites.suite import Suite, SuiteError, dump_suite, parse_suite
+from harness.suites.suite import Keep, Suite, SuiteError, dump_suite, parse_suite
 from nemesis.aftermath import Strikes
 from results.export.bundle import read_bundle
 from results.hunt_page import hunt_markdown
-from results.record.night import Why
+from results.nights import write_night
+from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import load_plan, plan_from
 from results.record.terms import Validity
@@ -40,6 +42,7 @@ from results.store import Store
 from tests.suites.made_hunts import NIGHT, Run, hunted, lines, part, run_of
 
 INVALID = Validity.INVALID
+ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>|`x`"
 NAME = run_of(2).replace("/", "-")
 CONTROL = {"controls": {"kafka:3.6.1": "kafka:3.7.1"}}
@@ -122,6 +125,50 @@ def test_a_bundle_that_is_too_large_leaves_out_the_logs_of_nodes(tmp_path: Path)
     again = read_bundle(folder / "failures" / f"{NAME}.logquake.tar.gz", Store(tmp_path / "other"))
     assert again.verdict.exists()
     assert not [*again.root.glob("nodes/*/logs/*")]
+    for name in ("hunt.md", "hunt.html"):
+        assert "without the logs of nodes" in (folder / name).read_text()
+    merged = tmp_path / "merged"
+    files = [folder / "failures"]
+    write_results_of_hunt(hunted(), [part(some_runs())], merged, store=None, files=files)
+    assert "without the logs of nodes" in (merged / "hunt.md").read_text()
+
+
+def test_a_run_that_cannot_be_packed_says_why(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store", tmp_path / "hunt"
+    paths = stored(store, run_of(2))
+    verdict = paths.verdict.read_bytes()
+    paths.verdict.unlink()
+    write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
+    for name in ("hunt.md", "hunt.html"):
+        assert f"{run_of(2)} was never judged" in (folder / name).read_text()
+    paths.verdict.write_bytes(verdict)
+    write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
+    assert f"failures/{NAME}.logquake.tar.gz" in (folder / "hunt.md").read_text()
+
+
+def test_the_table_has_all_of_a_failure_and_the_systems_without_one() -> None:
+    runs = [*some_runs(), Run(plan={"system": "kafka:3.5.1"}), Run(plan={"system": "kafka:3.5.1"})]
+    runs += [Run(valid=INVALID, broken=("lost-write",))] * 6
+    runs += [Run(valid=INVALID, broken=("phantom",), why=Why.FRESH_SEED, repeats=run_of(2))]
+    text = hunt_markdown(hunt_story(hunted(**CONTROL), [part(runs)], bundles={}))
+    assert "| kafka:3.5.1 | nothing in 2 minutes, 2 runs |" in text
+    assert f"- seen in: 7 runs: {run_of(2)}, {run_of(8)}, " in text
+    assert f"{run_of(11)} and 2 more" in text
+    assert "- repeats: 1 of 2 (9 % to 91 %), 1 broke phantom" in text
+    assert f"- broke another promise: 1 run: {run_of(14)}" in text
+    assert "- date: 1970-01-01" in text
+    assert "- run: log, librdkafka, kill" in text
+    again = f"logquake run failures/{NAME}.toml --seed 1"
+    assert f"- on the control: `{again} --system kafka:3.7.1`" in text
+
+
+def test_parts_tell_their_controls_and_how_they_were_drawn() -> None:
+    changed = Run(parent=run_of(1))
+    blind = replace(part([changed], "20261127T010000Z"), guided=False)
+    story = hunt_story(hunted(guided=False), [blind, part([*some_runs(), changed])], bundles={})
+    assert story.way == "blind and guided"
+    (find,) = story.finds
+    assert find.controls[0].startswith("kafka:3.7.1: 0 of 1 ")
 
 
 def test_a_run_too_large_for_a_bundle_is_told_of(tmp_path: Path) -> None:
@@ -270,6 +317,147 @@ def test_a_budget_that_is_too_small_for_any_run_is_told_of(
     assert exit_code(["hunt", str(path), "--store", str(tmp_path / "store")]) == UNKNOWN
     said = capsys.readouterr().out
     assert re.search(r"left out log/reference/\S+#1: [45] s of the budget were left", said)
+
+
+def test_a_copy_that_was_cut_off_keeps_no_part_from_going_on(tmp_path: Path) -> None:
+    path = journal(tmp_path, "20261127T010000Z", [Run(transitions=("a",))])
+    store, suite = tmp_path / "store", hunted()
+    folder = night_of(store, suite, [Run()])
+    folder.before.mkdir()
+    (folder.before / "1.jsonl").write_text("")
+    (folder.before / "2.jsonl").write_bytes(path.read_bytes()[:-9])
+    with opened(tmp_path, store, mode=Resumption.RESUME, before=[path], changed=suite) as lead:
+        source = lead.conductor.source
+        assert isinstance(source, Hunter)
+        (earlier,) = source.before
+        assert [each.phase for each in earlier.items.values()] == [Phase.JUDGED]
+        assert earlier.items[1].reached is not None
+
+
+def test_the_files_of_failures_are_copied_before_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = night_of(tmp_path / "store", hunted(), [Run()])
+    path = journal(tmp_path, "20261127T010000Z", [Run()])
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "x.toml").write_text("x")
+    (tmp_path / "failures" / ".x.draft").write_text("half")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keep([path], folder)
+    assert folder.kept == []
+    keep([path], folder)
+    assert [each.name for each in folder.kept] == ["1.jsonl"]
+    assert [each.name for each in (folder.before / "failures").glob("*.toml")] == ["x.toml"]
+    assert not (folder.before / "failures" / ".x.draft").exists()
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"hosts": "ssh:hosts.toml"}, "by the hosts ssh:hosts.toml its run drawn#1 reaches beyond"),
+        ({"system": "command:made.toml"}, "names the system command:made.toml, whose file says"),
+    ],
+)
+def test_a_strangers_journal_reaches_nothing_beyond_its_runs(
+    tmp_path: Path, plan: dict[str, object], why: str
+) -> None:
+    path = journal(tmp_path, NIGHT, [Run(plan=plan)])
+    path.chmod(0o666)
+    with pytest.raises(SuiteError, match=re.escape(why)):
+        part_of(path)
+    if "hosts" in plan:
+        path.chmod(0o600)
+        assert part_of(path).night == NIGHT
+
+
+def test_a_part_of_another_hunt_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = journal(tmp_path, NIGHT, [Run()]), hunt_file(tmp_path)
+    words = [
+        "hunt",
+        str(file),
+        "--merge",
+        "--into",
+        str(tmp_path / "merged"),
+        "--before",
+        str(path),
+    ]
+    assert exit_code(words) == 0
+    assert capsys.readouterr().err == ""
+    assert exit_code([*words, "--name", "other"]) == 0
+    assert "is of the hunt made, not other" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_killed_part_is_wound_up_before_a_hunt_is_refused(tmp_path: Path) -> None:
+    store, suite = tmp_path / "store", hunted(systems=["reference"], hosts="simulated")
+    folder = night_of(store, suite, [Run()])
+    asked = hunted(systems=["reference"], hosts="simulated", workloads=["txn"])
+    with (
+        pytest.raises(SuiteError, match="can draw no run"),
+        opened(tmp_path, store, mode=Resumption.NEW, changed=asked),
+    ):
+        pass
+    assert folder.state().ended
+    assert len(nights_of(store, "made")) == 1
+
+
+def test_valid_drawn_runs_go_during_a_part_that_is_too_large(tmp_path: Path) -> None:
+    store, suite = tmp_path / "store", hunted().model_copy(update={"keep": Keep(gib=1e-9)})
+    night_of(store, suite, [*some_runs(), Run(valid=None)])
+    for item in range(1, 6):
+        paths = RunPaths(store / run_of(item))
+        paths.root.mkdir(parents=True)
+        paths.plan.write_text("a plan")
+        write_night(paths.night, Night(suite="made", night=NIGHT, entry="b"))
+    with opened(tmp_path, store, mode=Resumption.RESUME, changed=suite) as lead:
+        lead.changed(lead.conductor.state, Reached(item=1))
+        assert lead.conductor.folder.state().dropped == (run_of(1),)
+    assert [(store / run_of(item)).exists() for item in range(1, 6)] == [False] + 4 * [True]
+
+
+def test_a_run_that_was_not_played_leaves_its_time_to_another(tmp_path: Path) -> None:
+    store, suite = tmp_path / "store", hunted()
+    night_of(store, suite, [Run(valid=None)])
+    with opened(tmp_path, store, mode=Resumption.RESUME, changed=suite) as lead:
+        lead.conductor._has_more = False
+        lead.conductor.write(Unplayed(item=1, sentence="no"))
+        assert lead.conductor._has_more
+
+
+def test_the_status_of_a_hunt_with_another_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, file = tmp_path / "store", hunt_file(tmp_path)
+    night_of(store, hunted().model_copy(update={"name": "other"}), [Run()])
+    words = ["suite", "status", str(file), "--store", str(store)]
+    assert exit_code(words) == BAD_ARGUMENTS
+    capsys.readouterr()
+    exit_code([*words, "--name", "other"])
+    assert "1 valid" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_a_hunt_points_to_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["suite", "run", str(hunt_file(tmp_path)), "--dry-run", "--store", str(tmp_path)]
+    assert exit_code(words) == BAD_ARGUMENTS
+    assert "logquake hunt FILE --dry-run" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_budgets_of_the_published_hunt_are_those_of_its_runs() -> None:
+    suite = suite_named(ROOT / "docs" / "hunt" / "hunt.toml")
+    kinds = {system: {"kill": ("kill",)} for system in ("kafka:4.3.1",)}
+    planned = Hunter(suite, lambda: kinds, []).draw(part([]))
+    assert planned is not None
+    budgets = plan_of(planned).budgets
+    assert (budgets.heal_s, budgets.isr_s) == (40, 45)
 
 
 def test_parts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

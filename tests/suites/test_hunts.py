@@ -216,7 +216,7 @@ def test_a_run_is_changed_less_often_the_more_it_was_changed_before() -> None:
 
 
 @pytest.mark.parametrize("guided", [True, False])
-def test_changed_runs_count_for_the_level_as_dealt_ones_do(guided: bool) -> None:
+def test_changed_runs_count_for_the_level_as_dealt_ones_do(*, guided: bool) -> None:
     runs = [Run(), Run(plan={"workload": "txn"}), Run(plan={"faults": []})]
     states = [part([*runs, Run(plan={"system": "kafka:3.5.1"})], night=f"2026112{day}T010000Z")
               for day in range(10)]  # fmt: skip
@@ -423,16 +423,25 @@ def test_a_repeat_that_was_interrupted_counts_only_if_it_broke_something(
 
 
 def test_what_a_control_lost_is_in_its_line() -> None:
-    swarmed = {"swarmed": ["broker.log.segment.bytes"], "broker": {"log.segment.bytes": "99999"}}
-    first = broken(plan={"system": "kafka:4.3.1", "image": "mine", "hosts": "docker", **swarmed})
-    hunt = {"systems": ["kafka:4.3.1"], "controls": {"kafka:4.3.1": "command:made.toml"}}
-    lines = owed([part([first])], repeats=1, **hunt)
-    control = next(line for line in lines if line.why is Why.CONTROL)
-    assert control.otherwise == ("image of the stored plan is left out: it is nothing of x",)
+    name, system = "log.segment.bytes", "kafka:3.9.1"
+    swarmed: dict[str, object] = {
+        "swarm": True, "swarmed": [f"broker.{name}", "contents.batch_bytes"],
+        "broker": {name: "16384"}, "contents": {"batch_bytes": 8000}, "rate": 50,
+    }  # fmt: skip
+    state = part([broken(plan={"system": system, **swarmed})])
+    settings: dict[str, object] = {"systems": [system], "controls": {system: "kafka:4.3.1"}}
+    lines = owed([state], repeats=1, **settings)
+    (control,) = (line for line in lines if line.why is Why.CONTROL)
+    assert name not in control.plan.get("broker", {})
+    (lost,) = control.otherwise
+    assert lost.startswith(f"{name} = 16384, ")
+    (find,) = hunt_story(hunted(**settings), [folded(lines, state)], bundles={}).finds
+    assert find.controls == (f"kafka:4.3.1: not repeated; {lost}",)
 
 
 def test_a_control_in_another_mode_is_refused_with_what_to_type() -> None:
-    suite = hunted(systems=["reference"], hosts="simulated", controls={"reference": "reference:controllers"})
+    controls = {"reference": "reference:controllers"}
+    suite = hunted(systems=["reference"], hosts="simulated", controls=controls)
     with pytest.raises(SuiteError, match="in the mode combined; type reference:combined"):
         refuse_unplayable(suite)
 

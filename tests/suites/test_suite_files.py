@@ -49,6 +49,7 @@ def test_a_mistake_is_told_in_one_sentence(text: str, said: str) -> None:
     ("text", "said"),
     [
         ("", "has no entry: give it [axes] or [[entries]]"),
+        ("[hunt]", "has no entries; see what it draws from with: logquake hunt FILE --dry-run"),
         ("[axes]\nscenarios = ['leader-epoc-9*']", "no scenario matches 'leader-epoc-9*'"),
         ("[plan]\ntime_limt_s = 9\n[axes]", "did you mean 'time_limit_s'?"),
         ("[axes]\nnemeses = ['kil']", "nemesis: 'kil' is none of"),

@@ -7,7 +7,7 @@ on the control system. What a repeat finds is counted, and not repeated in its t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -234,6 +234,4 @@ def _on_control(planned: Planned, system: str) -> Planned:
         values, otherwise = {**planned.plan, "system": system}, tuple[str, ...]()
     else:
         values, otherwise = values_of(there.plan), there.notes
-    return planned.model_copy(
-        update={"why": Why.CONTROL, "plan": values, "otherwise": otherwise}
-    )
+    return planned.model_copy(update={"why": Why.CONTROL, "plan": values, "otherwise": otherwise})

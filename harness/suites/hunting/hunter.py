@@ -31,8 +31,7 @@ from results.index.reading import lasts_s
 from results.record.level import TOP_LEVEL
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, PlanError, plan_from
-from results.record.systems import Mode
-from results.record.terms import Validity
+from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10

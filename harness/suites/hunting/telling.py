@@ -67,9 +67,10 @@ def _way(part: NightState) -> str:
 def _clean(runs: Sequence[Drawn], broken: Collection[str]) -> list[tuple[str, float, int]]:
     """Return the systems on which nothing was found: minutes of main phases, and runs."""
     counts = Counter(run.plan.system for run in runs)
-    times_s = Counter[str]()
+    times_s: dict[str, float] = {}
     for run in runs:
-        times_s[run.plan.system] += main_s_of(run.item)
+        system = run.plan.system
+        times_s[system] = times_s.get(system, 0.0) + main_s_of(run.item)
     return [
         (system, times_s[system] / MINUTE_S, count)
         for system, count in sorted(counts.items())
