@@ -1,6 +1,7 @@
 """What a hunt leaves: its table, its page, the files of its failures; and its command."""
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -408,7 +409,9 @@ def test_a_killed_part_is_wound_up_before_a_hunt_is_refused(tmp_path: Path) -> N
     assert len(nights_of(store, "made")) == 1
 
 
-def test_valid_drawn_runs_go_during_a_part_that_is_too_large(tmp_path: Path) -> None:
+def test_valid_drawn_runs_go_during_a_part_that_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, suite = tmp_path / "store", hunted().model_copy(update={"keep": Keep(gib=1e-9)})
     night_of(store, suite, [*some_runs(), Run(valid=None)])
     for item in range(1, 6):
@@ -416,6 +419,9 @@ def test_valid_drawn_runs_go_during_a_part_that_is_too_large(tmp_path: Path) -> 
         paths.root.mkdir(parents=True)
         paths.plan.write_text("a plan")
         write_night(paths.night, Night(suite="made", night=NIGHT, entry="b"))
+    walked = os.walk
+    # While a run is judged, drafts come and go in its folder.
+    monkeypatch.setattr(os, "walk", lambda root: [*walked(root), (root, [], ["gone.draft"])])
     with opened(tmp_path, store, mode=Resumption.RESUME, changed=suite) as lead:
         lead.changed(lead.conductor.state, Reached(item=1))
         assert lead.conductor.folder.state().dropped == (run_of(1),)
