@@ -71,16 +71,17 @@ def _applies(facts: RunFacts) -> bool:
     return watched or not facts.shows(Sight.ENDS)  # Records of before anybody watched have neither.
 
 
-def ends(group: Group) -> list[End]:
+def ends(facts: RunFacts) -> list[End]:
     """Return how processes of the cluster ended that no fault ended, in the order of the record."""
     found = []
-    for each in group.facts.milestones:
+    for each in facts.milestones:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
             if disk_failed := each.detail.get("disk") == GONE:
                 how = f"{how} after Logquake's file system below its data had failed"
                 outside = True
-            how += " when it was told to stop" if "told" in each.detail else ""
+            told = "told" in each.detail
+            how += " when it was told to stop" if told else ""
             said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
             node = each.detail.get("node", "")
             found.append(
@@ -92,6 +93,7 @@ def ends(group: Group) -> list[End]:
                     outside=outside,
                     signalled=signalled,
                     disk_failed=disk_failed,
+                    told=told,
                     said=said,
                 )
             )
@@ -119,7 +121,11 @@ def _how(code: str) -> tuple[str, bool, bool]:
 def _check(group: Group, *, outside: bool) -> Findings:
     return findings(
         _lives(group.facts),
-        [each for each in ends(group) if each.outside is outside and not explains(group, each)],
+        [
+            each
+            for each in ends(group.facts)
+            if each.outside is outside and not explains(group, each)
+        ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
 

@@ -75,7 +75,9 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     figures = {} if facts.history else guarded("statistics", group, _figures)
     if isinstance(figures, CheckResult):
         results, figures = [*results, figures], {}
+    group.forget()
     covered = {} if facts.history else guarded("coverage", group, reached)
+    group.forget()
     uncovered = [covered] if isinstance(covered, CheckResult) else []
     figures = figures if isinstance(covered, CheckResult) else {**figures, **covered}
     derived: dict[str, pa.Table] = {}

@@ -74,7 +74,8 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
         if end < 0:  # The broker has no such replica, or did not say.
             highest = NONE
             continue
-        if end < highest:
+        # A row may be recorded twice; its own mark is no earlier one. Files have no time.
+        if end < highest and at_ns != told_ns:
             yield Fall(node=node, mark=highest, marked_ns=told_ns, end=end, seen_ns=at_ns)
             highest = NONE
         if mark > highest:

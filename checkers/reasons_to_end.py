@@ -71,6 +71,7 @@ class End:
         outside: Whether somebody else may have done that.
         signalled: Whether a signal did it for certain.
         disk_failed: Whether the harness's own file system below its data had failed before.
+        told: Whether it had been told to stop.
         said: Its last words of errors.
     """
 
@@ -81,6 +82,7 @@ class End:
     outside: bool
     signalled: bool
     disk_failed: bool
+    told: bool
     said: tuple[str, ...]
 
 

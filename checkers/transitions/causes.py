@@ -9,9 +9,9 @@ controller was: the next one knows nobody alive yet.
 
 from collections.abc import Mapping
 
+from checkers.broker_ended import ends
 from checkers.changes import FOUND_LATE_NS, HANDLES, MEMORY, PROCESSOR, SETTLED_NS
 from checkers.facts import Disturbance, RunFacts
-from results.record.milestones import ENDED
 from results.record.transitions import CAUSES
 
 Span = tuple[int, int]
@@ -45,11 +45,12 @@ _FAMILIES: Mapping[str, str] = {
 }
 """By its family, where its kind says nothing."""
 _CUTS = frozenset({
-    "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out",
+    "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out", "cut",
 })  # fmt: skip
-"""Kinds that a script may order without a family."""
-_BETWEEN = frozenset({"bridge", "ring"})
+"""Kinds that a script may order without a family; `cut` is what a story's own cuts are called."""
+_BETWEEN = frozenset({"bridge", "ring", "cut"})
 """Kinds that cut links between others than their targets, too."""
+_HALVES = "halves"
 REASSIGNING = frozenset({"reassignment"})
 ORDERING = frozenset({"preferred-election"}) | REASSIGNING
 _KILLS_IN_TURN = "aftermath"
@@ -94,8 +95,8 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
         place: The partition; None: the quorum.
     """
     lasting = _harms([each for each in facts.disturbances if _meets(each, span, 0)], node)
-    if ends := lasting & _ENDING:
-        return _worst(ends)
+    if ending := lasting & _ENDING:
+        return _worst(ending)
     if _ended(facts, node, span):
         return DISK_FAULT if DISK_FAULT in harms_to(facts, node, span) else "leader-ended"
     if lasting:
@@ -130,15 +131,19 @@ def _worst(harms: frozenset[str]) -> str:
 
 
 def _hit(fault: Disturbance) -> frozenset[str]:
-    """Return the nodes that a fault hit; of cuts between others than its target, these."""
-    return fault.ends if fault.kind in _BETWEEN else fault.nodes
+    """Return the nodes that a fault hit; of cuts between others than its target, these.
+
+    Of two halves the smaller one is cut off; of equal halves, either may be.
+    """
+    equal = fault.kind == _HALVES and len(fault.ends) == 2 * len(fault.nodes)
+    return fault.ends if equal or fault.kind in _BETWEEN else fault.nodes
 
 
 def _ended(facts: RunFacts, node: str, span: Span) -> bool:
     """Tell whether a broker ended by itself before an election, as far as it was found out."""
     return any(
-        each.name == ENDED
-        and each.detail.get("node") == node
-        and span[0] - SETTLED_NS <= each.at_ns <= span[1] + FOUND_LATE_NS
-        for each in facts.milestones
+        each.node == node
+        and not (each.outside or each.told)
+        and span[0] - SETTLED_NS <= each.seen_ns <= span[1] + FOUND_LATE_NS
+        for each in ends(facts)
     )

@@ -5,19 +5,21 @@ internal topic. Only partitions that coordinate a group or a transactional id of
 positions of a share group (KIP-932), count. `ops` say what its clients had under way: an operation
 that began before the move and ended after it was certainly under way.
 
-What would not prove it: an operation that began or ended between the two times that bound a move.
+What would not prove it: an operation that began or ended between the two times that bound a move,
+or whose end nobody recorded.
 With ZooKeeper nobody recorded who led internal topics. A replica of such a partition that truncated
 its log tells no time. What no answer of the quorum reached may not have happened.
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
 
 from checkers.changes import NEVER_NS
-from checkers.columns import Ints, equal, ints, select, slices
+from checkers.columns import NONE, Ints, equal, ints, select, slices
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.reigns import (
@@ -37,28 +39,59 @@ from results.record.terms import F
 _TOPICS = ((GROUPS, "group"), (TRANSACTIONS, "transaction"), (SHARES, "share"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """A coordinator that moved.
+
+    Attributes:
+        events: Of its partition.
+        name: What it is called, if nothing was under way.
+        at_ns: When it is told to have happened.
+        span: Not before, and by when.
+        threads: Those that it coordinates.
+        transactional: Whether only their transactions count.
+    """
+
+    events: Events
+    name: str
+    at_ns: int
+    span: tuple[int, int]
+    threads: Ints
+    transactional: bool
+
+
 def find(group: Group, places: Places) -> None:
     """Add the moves of the coordinators of a run."""
-    facts = group.facts
+    facts, moves = group.facts, list[_Move]()
     for topic, of in _TOPICS:
         threads: dict[int, set[int]] = {}
         for thread, key in _keys(facts, topic):
             threads.setdefault(partition_of(facts.reigns, topic, key), set()).add(thread)
         threads.pop(-1, None)
         for partition, mine in sorted(threads.items()):
+            events = places.at(topic, partition)
             known = [
                 each for each in facts.reigns if (each.topic, each.partition) == (topic, partition)
             ]
-            if len(known) > 1:
-                work = _Work(
-                    group,
-                    np.array(sorted(mine), dtype=np.int64),
-                    transactional=topic == TRANSACTIONS,
+            for how, at_ns, span in _changes(known, end_of_run_ns(facts)):
+                if how != "moved":
+                    events.add(f"coordinator/{of}-{how}", at_ns)
+                    continue
+                moves.append(
+                    _Move(
+                        events=events,
+                        name=f"coordinator/{of}-moved",
+                        at_ns=at_ns,
+                        span=span,
+                        threads=np.array(sorted(mine), dtype=np.int64),
+                        transactional=topic == TRANSACTIONS,
+                    )
                 )
-                _add_moves(places.at(topic, partition), f"coordinator/{of}", known, work)
             for cut in facts.inner_cuts:
                 if (cut.topic, cut.partition) == (topic, partition):
-                    places.at(topic, partition).add(f"coordinator/{of}-log-cut")
+                    events.add(f"coordinator/{of}-log-cut")
+    for move, busy in zip(moves, _in_flight(group, moves), strict=True):
+        move.events.add(f"{move.name}-in-flight" if busy else move.name, move.at_ns)
 
 
 def _keys(facts: RunFacts, topic: str) -> Iterator[tuple[int, str]]:
@@ -85,63 +118,43 @@ def _id_of(topic_id: str) -> str:
         return topic_id
 
 
-class _Work:
-    """The operations of some threads, to ask what was under way.
+def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
+    """Tell of each move whether an operation of its threads began before it and ended after it."""
+    found = [False] * len(moves)
+    for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
+        begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")
+        begun = np.where((begun >= 0) & (ended >= 0), begun, NEVER_NS)
+        first, last = int(begun.min(initial=NEVER_NS)), int(ended.max(initial=NONE))
+        for at, move in enumerate(moves):
+            from_ns, until_ns = move.span
+            if found[at] or from_ns < first or last < until_ns:
+                continue
+            over = select(ops, (begun <= from_ns) & (ended >= until_ns))
+            mine = np.isin(ints(over, "process") % group.facts.plan.concurrency, move.threads)
+            if move.transactional:
+                mine &= equal(over, "f", F.TXN)
+            found[at] = bool(mine.any())
+    return found
+
+
+def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tuple[int, int]]]:
+    """Yield what became of a coordinator, when that is told to have happened, and its bounds.
 
     Args:
-        group: The run's.
-        threads: Whose.
-        transactional: Whether only transactions count.
-
-    Attributes:
+        known: All reigns of its partition, by epoch.
         end_ns: When the brokers' stop began.
     """
-
-    def __init__(self, group: Group, threads: Ints, *, transactional: bool) -> None:
-        self.end_ns = end_of_run_ns(group.facts)
-        begun, ended = [], []
-        for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
-            ours = np.isin(ints(ops, "process") % group.facts.plan.concurrency, threads)
-            ours &= ints(ops, "invoke_ns") >= 0
-            if transactional:
-                ours &= equal(ops, "f", F.TXN)
-            mine = select(ops, ours)
-            begun.append(ints(mine, "invoke_ns"))
-            ends = ints(mine, "complete_ns")
-            ended.append(np.where(ends >= 0, ends, NEVER_NS))
-        starts, ends = np.concatenate(begun), np.concatenate(ended)
-        order = np.argsort(starts, kind="stable")
-        self._starts = starts[order]
-        self._latest = np.maximum.accumulate(ends[order]) if len(ends) else ends
-
-    def spans(self, from_ns: int, to_ns: int) -> bool:
-        """Tell whether an operation began before a time and ended after another one."""
-        at = int(np.searchsorted(self._starts, from_ns, side="right"))
-        return at > 0 and int(self._latest[at - 1]) >= to_ns
-
-
-def _add_moves(events: Events, name: str, known: list[Reign], work: _Work) -> None:
-    """Add the moves of one coordinator.
-
-    Args:
-        events: Of its partition.
-        name: What a move's begins with.
-        known: All reigns of that partition, by epoch.
-        work: What its clients had under way.
-    """
-    last, before = known[0].leader, known[0]
-    for after in known[1:]:
-        # The end of a reign may be put off by a fault that cut its leader off.
-        until_ns = before.until_ns
-        by_ns = min(until_ns, after.from_ns + 2 * LATE_NS) if after.from_ns else until_ns
-        vacant, before = before.leader < 0, after
-        if until_ns < UNENDED_NS and by_ns < work.end_ns:
-            how = _how(last, after.leader, vacant=vacant)
-            if how == "moved" and work.spans(after.from_ns, until_ns):
-                how = "moved-in-flight"
-            if how:
-                events.add(f"{name}-{how}", by_ns)
-        last = after.leader if after.leader >= 0 else last
+    last = -1
+    before: Reign | None = None
+    for after in known:
+        if before is not None:
+            # The end of a reign may be put off by a fault that cut its leader off.
+            until_ns = before.until_ns
+            by_ns = min(until_ns, after.from_ns + 2 * LATE_NS) if after.from_ns else until_ns
+            how = _how(last, after.leader, vacant=before.leader < 0)
+            if how and until_ns < UNENDED_NS and by_ns < end_ns:
+                yield how, by_ns, (after.from_ns, until_ns)
+        before, last = after, after.leader if after.leader >= 0 else last
 
 
 def _how(last: int, leader: int, *, vacant: bool) -> str:

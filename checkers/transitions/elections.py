@@ -35,7 +35,8 @@ def find(group: Group, events: Events) -> None:
         if after.epoch <= before.epoch:
             continue
         if after.leader < 0:
-            events.add("leader/none", after.by_ns)
+            if before.leader >= 0:
+                events.add("leader/none", after.by_ns)
             vacant_ns = after.not_before_ns if vacant_ns is None else vacant_ns
             continue
         if last >= 0:

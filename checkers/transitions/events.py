@@ -23,22 +23,28 @@ class Events:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._times: dict[str, list[Ints]] = {}
+        self._times: dict[tuple[str, str], list[Ints]] = {}
 
-    def add(self, name: str, time_ns: int = UNTIMED) -> None:
+    def add(self, name: str, time_ns: int = UNTIMED, *, of: str = "") -> None:
         """Add one transition."""
-        self.add_all(name, np.array([time_ns], dtype=np.int64))
+        self.add_all(name, np.array([time_ns], dtype=np.int64), of=of)
 
-    def add_all(self, name: str, times: Ints) -> None:
-        """Add a transition that happened at each of some times."""
+    def add_all(self, name: str, times: Ints, *, of: str = "") -> None:
+        """Add a transition that happened at each of some times.
+
+        Args:
+            name: In the catalogue.
+            times: When.
+            of: A voter or a group whose transitions are paired with each other alone; empty: none.
+        """
         if len(times):
-            self._times.setdefault(name, []).append(times)
+            self._times.setdefault((name, of), []).append(times)
 
-    def items(self) -> Iterator[tuple[str, Ints]]:
-        """Yield each name with its times, by name; what has no time has `UNTIMED`."""
-        for name in sorted(self._times):
-            times = np.concatenate(self._times[name])
-            yield name, np.where(times >= 0, times, UNTIMED)
+    def items(self) -> Iterator[tuple[str, str, Ints]]:
+        """Yield each name, of whom it is, and its times; what has no time has `UNTIMED`."""
+        for name, of in sorted(self._times):
+            times = np.concatenate(self._times[name, of])
+            yield name, of, np.where(times >= 0, times, UNTIMED)
 
 
 class Places:

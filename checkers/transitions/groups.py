@@ -27,24 +27,24 @@ def find(group: Group, events: Events) -> None:
     given = equal(
         moves, "kind", AssignmentKind.REBALANCE_ASSIGNED, AssignmentKind.REBALANCE_REVOKED
     )
-    for rows in _by_group(group, select(moves, given)):
-        _add_moves(rows, events)
-    for rows in _by_group(group, group.table("commits")):
-        _add_positions(rows, events)
+    for of, rows in _by_group(group, select(moves, given)):
+        _add_moves(of, rows, events)
+    for of, rows in _by_group(group, group.table("commits")):
+        _add_positions(of, rows, events)
 
 
-def _by_group(group: Group, rows: pa.Table) -> list[pa.Table]:
-    """Return the rows of each group, by its name."""
+def _by_group(group: Group, rows: pa.Table) -> list[tuple[str, pa.Table]]:
+    """Return each group's name with its rows."""
     processes, plan = ints(rows, "process"), group.facts.plan
     names = {each: group_id_of(plan, each) or "" for each in distinct(processes).tolist()}
     members = {name: [each for each in names if names[each] == name] for name in names.values()}
     return [
-        select(rows, np.isin(processes, np.array(members[name], dtype=np.int64)))
+        (name, select(rows, np.isin(processes, np.array(members[name], dtype=np.int64))))
         for name in sorted(members)
     ]
 
 
-def _add_moves(rows: pa.Table, events: Events) -> None:
+def _add_moves(of: str, rows: pa.Table, events: Events) -> None:
     rows = take(rows, order_of(ints(rows, "time_ns"), ints(rows, "op_id")))
     owner, revoked = -1, True
     for kind, process, time_ns in zip(
@@ -53,18 +53,18 @@ def _add_moves(rows: pa.Table, events: Events) -> None:
     ):  # fmt: skip
         if kind == AssignmentKind.REBALANCE_REVOKED:
             revoked = revoked or process == owner
-            events.add("group/revoked", time_ns)
+            events.add("group/revoked", time_ns, of=of)
             continue
         if owner < 0:
-            events.add("group/first-assigned", time_ns)
+            events.add("group/first-assigned", time_ns, of=of)
         elif process == owner:
-            events.add("group/kept", time_ns)
+            events.add("group/kept", time_ns, of=of)
         else:
-            events.add("group/moved" if revoked else "group/moved-unrevoked", time_ns)
+            events.add("group/moved" if revoked else "group/moved-unrevoked", time_ns, of=of)
         owner, revoked = process, False
 
 
-def _add_positions(rows: pa.Table, events: Events) -> None:
+def _add_positions(of: str, rows: pa.Table, events: Events) -> None:
     ok = equal(rows, "outcome", Outcome.OK)
     commits = select(rows, ok & equal(rows, "act", GroupAct.COMMIT) & (ints(rows, "told_ns") >= 0))
     commits = take(commits, order_of(ints(commits, "told_ns"), ints(commits, "offset")))
@@ -72,7 +72,7 @@ def _add_positions(rows: pa.Table, events: Events) -> None:
     before = np.searchsorted(ints(commits, "told_ns"), ints(told, "asked_ns")) - 1
     last = np.append(ints(commits, "offset"), -1)[before]  # Row -1 is the one appended.
     offsets, times = ints(told, "offset"), ints(told, "told_ns")
-    events.add_all("group/no-position", times[(offsets < 0) & (last < 0)])
-    events.add_all("group/at-last-commit", times[(offsets == last) & (last >= 0)])
-    events.add_all("group/ahead-of-last-commit", times[offsets > last])
-    events.add_all("group/behind-last-commit", times[offsets < last])
+    events.add_all("group/no-position", times[(offsets < 0) & (last < 0)], of=of)
+    events.add_all("group/at-last-commit", times[(offsets == last) & (last >= 0)], of=of)
+    events.add_all("group/ahead-of-last-commit", times[offsets > last], of=of)
+    events.add_all("group/behind-last-commit", times[offsets < last], of=of)

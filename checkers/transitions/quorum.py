@@ -3,8 +3,9 @@
 From `quorum_states`. Rows with a time are answers: who leads in which epoch. Rows without one are
 of controllers' own logs, in their order: each state that a voter went through (KIP-595, KIP-996),
 and whom it voted for. Such a row gets the time at which its epoch, or a later one, was first told;
-what ended the part of a leader or follower, that of the next epoch. Of one time, the end of the
-last epoch comes first, then votes, states in their order, and the election.
+what ended the part of a leader or follower, that of the next epoch. Of one time, epochs keep their
+order. The states of each voter are paired apart: the end of its last epoch comes first, then the
+others in their order. Of the quorum, votes come before the election.
 
 What would not prove it: states after the last epoch that was told had settled, because the stop of
 the servers makes them; a log that was rotated away. Where no log tells the states, they are not
@@ -30,8 +31,8 @@ from results.record.transitions import ROLES, TRANSITIONS
 _LATE_NS = 2 * NS_PER_S
 """An answer may be so much older than its time."""
 _SETTLED = ("leader", "follower")
-_BEFORE, _AFTER = -1_000_000, 1_000_000
-"""Nanoseconds that keep what is told at one time in its order."""
+_BEFORE, _MOST = -1_000_000, 500
+"""Nanoseconds, and epochs of one answer, that keep what is told at one time in its order."""
 _ROUNDS = ("elected-next-epoch", "elected-after-1-round", "elected-after-2+-rounds")
 
 
@@ -52,6 +53,13 @@ class _Epochs:
         """Return when an epoch, or a later one, was first told; `UNTIMED` if none was."""
         at = int(np.searchsorted(self._reached, epoch))
         return int(self._times[at]) if at < len(self._times) else UNTIMED
+
+    def own_ns(self, epoch: int) -> int:
+        """Return a time near `first_ns` that is later than that of any lower epoch."""
+        at = int(np.searchsorted(self._reached, epoch))
+        lower = int(self._reached[at - 1]) if at else -1
+        first_ns = self.first_ns(epoch)
+        return first_ns + 2 * min(epoch - lower, _MOST) if first_ns >= 0 else UNTIMED
 
     def last_ns(self, epoch: int, until_ns: int) -> int:
         """Return when an epoch, or an earlier one, was last told before a time; 0 if never."""
@@ -74,7 +82,7 @@ def find(group: Group, places: Places) -> None:
     # A node's `quorum-state` file, which tells a log end, is the last of its states once more.
     logged = select(states, ~present(states, "observed_ns") & ~present(states, "log_end_offset"))
     for node in words_of(logged, "node"):
-        _add_roles(select(logged, equal(logged, "node", node)), epochs, events)
+        _add_roles(node, select(logged, equal(logged, "node", node)), epochs, events)
 
 
 def _add_elections(facts: RunFacts, states: pa.Table, epochs: _Epochs, events: Events) -> None:
@@ -83,10 +91,9 @@ def _add_elections(facts: RunFacts, states: pa.Table, epochs: _Epochs, events: E
         sorted(zip(ints(led, "epoch").tolist(), ints(led, "leader").tolist(), strict=True))
     )
     for (before, last), (epoch, leader) in pairwise(leaders.items()):
-        at_ns = epochs.first_ns(epoch)
-        if at_ns < 0:
+        if (at_ns := epochs.own_ns(epoch)) < 0:
             continue  # Nobody told of it while the run went on.
-        at_ns += _AFTER
+        at_ns += 1
         rounds = min(epoch - before, len(_ROUNDS)) - 1
         events.add(f"quorum/{_ROUNDS[rounds]}", at_ns)
         if leader == last:
@@ -104,13 +111,13 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
             votes.setdefault(epoch, set()).add(candidate)
             of_nodes.setdefault(node, {})[epoch] = candidate
     for epoch in (each for each, told in votes.items() if len(told) > 1):
-        events.add("quorum/split-vote", epochs.first_ns(epoch))
+        events.add("quorum/split-vote", epochs.own_ns(epoch))
     for mine in of_nodes.values():
         for (before, last), (epoch, candidate) in pairwise(sorted(mine.items())):
             if epoch == before + 1:
-                events.add("quorum/voted-twice-running", epochs.first_ns(epoch))
+                events.add("quorum/voted-twice-running", epochs.own_ns(epoch))
             if candidate != last:
-                events.add("quorum/changed-vote", epochs.first_ns(epoch))
+                events.add("quorum/changed-vote", epochs.own_ns(epoch))
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
@@ -126,20 +133,19 @@ def _add_two_leaders(told: pa.Table, events: Events) -> None:
             events.add("quorum/two-say-they-lead", int(late.min()))
 
 
-def _add_roles(mine: pa.Table, epochs: _Epochs, events: Events) -> None:
+def _add_roles(node: str, mine: pa.Table, epochs: _Epochs, events: Events) -> None:
     """Add the states that one voter went through, in the order of its rows."""
-    settled = -1
-    index = 0
+    settled, last_ns = -1, UNTIMED
     for (before, role), (after, then) in pairwise(_told(mine)):
         ends = after == settled
         if after + ends > epochs.last:
             return
-        at_ns = epochs.first_ns(after + ends)
-        index = index + 1 if after == before else 0
+        # One answer may be the first that tells of several epochs.
+        at_ns = max(epochs.first_ns(after + ends) + (_BEFORE if ends else 0), last_ns + 1)
         if role != then or after > before:
-            at_ns = at_ns + index + (_BEFORE if ends else 0) if at_ns >= 0 else at_ns
             name = f"quorum/{role}-to-{then}"
-            events.add(name if name in TRANSITIONS else "quorum/other-step", at_ns)
+            events.add(name if name in TRANSITIONS else "quorum/other-step", at_ns, of=node)
+            last_ns = at_ns
         if then in _SETTLED:
             settled = after
 

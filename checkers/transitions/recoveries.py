@@ -4,8 +4,8 @@ From `replica_states`: each look says in which of its broker's lives (`incarnati
 The last look of one life is compared with the first of the next one, which may come up to a second
 later: a log that is longer then has fetched meanwhile.
 
-What would not prove it: a look without a log end. A high watermark that is lower after a start is
-no anomaly by itself: a broker writes it to its disk every five seconds only.
+What would not prove it: a look without a log end, or of an unknown life. A high watermark that is
+lower after a start is no anomaly by itself: a broker writes it to its disk every five seconds only.
 """
 
 import numpy as np
@@ -24,7 +24,8 @@ def find(group: Group, events: Events) -> None:
     looks = select(states, told)
     for node in words_of(looks, "node"):
         mine = select(looks, equal(looks, "node", node))
-        _add_recoveries(select(mine, present(mine, "log_end_offset")), events)
+        lives = present(mine, "log_end_offset") & present(mine, "incarnation")
+        _add_recoveries(select(mine, lives), events)
         _add_starts(select(mine, present(mine, "log_start_offset")), events)
     if (remade := group.remade) is not None:
         events.add("topic/made-again", remade.made_ns)

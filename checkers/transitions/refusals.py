@@ -52,6 +52,8 @@ _KNOWN_AS: Mapping[str, str] = {
     "NETWORK": "client-transport",
     "_ALL_BROKERS_DOWN": "client-transport",
     "_STATE": "client-state",
+    "ILLEGAL_STATE": "client-state",
+    "TRANSACTION_ABORTED": "client-state",
     "_FENCED": "client-fenced",
     "_PURGE_QUEUE": "client-purged",
     "_PURGE_INFLIGHT": "client-purged",

@@ -2,10 +2,12 @@
 
 A succession is two transitions of one thread of one place with none of that thread between them,
 ten seconds apart at most. So what clients were refused does not part an election from what followed
-it. Of equal times, the order is that of the names. A transition that follows itself is one. What
-has no time is counted, and is in no succession.
+it. Each voter's states and each group are a thread of their own. Of equal times, the order is that
+of the names. A transition that follows itself is one. What has no time is counted, and is in no
+succession; it may have happened between two that are one.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -88,25 +90,32 @@ def _of_run(group: Group) -> Iterable[Events]:
 
 
 def _counted(events: Events) -> Iterable[dict[str, object]]:
-    for name, times in events.items():
+    told: dict[str, list[Ints]] = {}
+    for name, _, times in events.items():
+        told.setdefault(name, []).append(times)
+    for name, parts in told.items():
+        times = np.concatenate(parts)
         known = times[times >= 0]
         first_ns = int(known.min()) if len(known) else None
         yield {**_place(events), "transition": name, "count": len(times), "first_ns": first_ns}
 
 
 def _paired(events: Events) -> Iterable[dict[str, object]]:
-    """Yield the successions of a place, by thread and name."""
-    threads: dict[str, dict[str, Ints]] = {}
-    for name, times in events.items() if events.place != RUN else ():
+    """Yield the successions of a place, by name; all its threads together."""
+    threads: dict[tuple[str, str], dict[str, Ints]] = {}
+    for name, of, times in events.items() if events.place != RUN else ():
         if len(known := times[times >= 0]):
-            threads.setdefault(_THREADS.get(area_of(name), ""), {})[name] = known
-    for thread in sorted(threads):
-        for pair in _pairs(threads[thread]):
-            yield {**_place(events), **pair}
+            threads.setdefault((_THREADS.get(area_of(name), ""), of), {})[name] = known
+    counts = Counter[tuple[str, str]]()
+    for told in threads.values():
+        counts.update(_pairs(told))
+    for before, after in sorted(counts):
+        count = counts[before, after]
+        yield {**_place(events), "before": before, "after": after, "count": count}
 
 
-def _pairs(told: Mapping[str, Ints]) -> Iterable[dict[str, object]]:
-    """Yield the successions of a thread.
+def _pairs(told: Mapping[str, Ints]) -> dict[tuple[str, str], int]:
+    """Return how often each pair of a thread followed each other.
 
     The rows of a transition are one number each, so that pairs are counted without a loop.
     """
@@ -117,10 +126,8 @@ def _pairs(told: Mapping[str, Ints]) -> Iterable[dict[str, object]]:
     codes, times = codes[order], times[order]
     follows = (codes[1:] != codes[:-1]) & (times[1:] - times[:-1] <= APART_NS)
     pairs = codes[:-1][follows] * len(names) + codes[1:][follows]
-    for pair, count in zip(*(each.tolist() for each in np.unique(pairs, return_counts=True)),
-                           strict=True):  # fmt: skip
-        before, after = divmod(pair, len(names))
-        yield {"before": names[before], "after": names[after], "count": count}
+    counted = zip(*(each.tolist() for each in np.unique(pairs, return_counts=True)), strict=True)
+    return {(names[pair // len(names)], names[pair % len(names)]): count for pair, count in counted}
 
 
 def _place(events: Events) -> dict[str, object]:

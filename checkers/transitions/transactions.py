@@ -18,7 +18,19 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import NEVER_NS
-from checkers.columns import Ints, Mask, codes, equal, first_match, ints, order_of, rows_at, select
+from checkers.columns import (
+    Ints,
+    Mask,
+    codes,
+    equal,
+    first_match,
+    ints,
+    joined,
+    order_of,
+    rows_at,
+    select,
+    slices,
+)
 from checkers.group import Group
 from checkers.reigns import TRANSACTIONS, partition_of
 from checkers.transitions.events import Places, end_of_run_ns
@@ -29,8 +41,6 @@ from results.record.terms import Decision, F, TransactionOutcome
 _THROWN = "thrown away"
 _TIMED_OUT = ("were not answered", "_MSG_TIMED_OUT:", "TimeoutException: Expiring")
 """What clients say of sends after which they throw their producer away."""
-_FENCED = frozenset({"client-fenced", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-_OUT_OF_SEQUENCE = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER"})
 
 
 def find(group: Group, places: Places) -> None:
@@ -51,10 +61,11 @@ def find(group: Group, places: Places) -> None:
 
 def _timed(rows: pa.Table, group: Group) -> pa.Table:
     """Return transactions with the times and the error of their ops."""
-    ops = group.table("ops")
-    ops = select(ops.select(["op_id", "invoke_ns", "complete_ns", "error"]), equal(ops, "f", F.TXN))
+    names = ("f", "op_id", "invoke_ns", "complete_ns", "error")
+    pieces = slices(group.table("ops"), names)
+    ops = joined([select(each, equal(each, "f", F.TXN)).select(names[1:]) for each in pieces])
     at = first_match(ints(rows, "op_id"), ints(ops, "op_id"))
-    for name in ("invoke_ns", "complete_ns", "error"):
+    for name in names[2:]:
         rows = rows.append_column(name, rows_at(ops, name, at))
     return rows
 
@@ -86,8 +97,6 @@ def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
         ("abort-unknown", abort & unknown & ~late & ~left),
         ("left-to-timeout", to_timeout),
         ("left-to-successor", to_successor),
-        ("fenced", errors.named(_FENCED)),
-        ("out-of-sequence", errors.named(_OUT_OF_SEQUENCE)),
     )
     return [(name, ended[mask]) for name, mask in masks]
 
@@ -97,16 +106,11 @@ class _Errors:
 
     def __init__(self, rows: pa.Table) -> None:
         self._numbers, self._words = codes(rows, "error")
-        self._names = [error_of(text) for text in self._words]
-        self.none = self._where([name is None for name in self._names], missing=True)
+        self.none = self._where([error_of(text) is None for text in self._words], missing=True)
 
     def say(self, *words: str) -> Mask:
         """Tell where an error has one of some words in it."""
         return self._where([any(each in text for each in words) for text in self._words])
-
-    def named(self, names: frozenset[str]) -> Mask:
-        """Tell where an error has one of some names."""
-        return self._where([name in names for name in self._names])
 
     def _where(self, those: list[bool], *, missing: bool = False) -> Mask:
         return np.asarray(np.array([*those, missing], dtype=np.bool_)[self._numbers])

@@ -4,12 +4,14 @@ import contextlib
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from results.index.database import (
     connect,
     forget_rows,
+    in_memory,
+    is_locked,
     remove,
     row_from,
     transaction,
@@ -96,8 +98,11 @@ class Index:
         """Close the file."""
         self.close()
 
-    def refresh(self) -> int:
+    def refresh(self, runs: Iterable[RunPaths] | None = None) -> int:
         """Read the runs that are new or changed, forget those that are gone.
+
+        Args:
+            runs: All of the store, if they were listed just now; None: list them.
 
         Returns:
             How many runs were read.
@@ -105,12 +110,13 @@ class Index:
         Raises:
             StoreError: The store may not be read.
         """
-        found = {paths.run_id: paths for paths in self._store.runs() if self._is_ours(paths)}
+        listed = self._store.runs() if runs is None else runs
+        found = {paths.run_id: paths for paths in listed if self._is_ours(paths)}
         with self._lock:
             try:
                 return self._refresh(found)
-            except sqlite3.DatabaseError:
-                self._remake()
+            except sqlite3.DatabaseError as error:
+                self._remake(error)
                 return self._refresh(found)
 
     def rebuild(self) -> int:
@@ -264,6 +270,11 @@ class Index:
             known[name] = Reach(name=name, times=each["times"], first=first)
         return tuple(known.get(name, Reach(name=name)) for name in TRANSITIONS)
 
+    def never_reached(self) -> int:
+        """Return how many transitions of the catalogue no run of the store reached."""
+        rows = self._asked("SELECT count(DISTINCT step) FROM reached WHERE step < ?", (PAIRS_FROM,))
+        return PAIRS_FROM - int(rows[0][0])
+
     def first_reached(self, run_id: str) -> Reached:
         """Return what a run reached, and no run of the store that started before it."""
         rows = self._asked(
@@ -311,8 +322,9 @@ class Index:
         with self._lock:
             try:
                 return self._connection.execute(sql, tuple(values)).fetchall()
-            except sqlite3.DatabaseError:
-                self.rebuild()
+            except sqlite3.DatabaseError as error:
+                self._remake(error)
+                self.refresh()
                 return self._connection.execute(sql, tuple(values)).fetchall()
 
     def _refresh(self, found: dict[str, RunPaths]) -> int:
@@ -338,8 +350,12 @@ class Index:
                 )
         return len(changed)
 
-    def _remake(self) -> None:
+    def _remake(self, error: sqlite3.Error | None = None) -> None:
+        """Make the index anew; in memory, if its file is whole and others are writing it."""
         self._connection.close()
+        if error is not None and is_locked(error):
+            self._connection = in_memory()
+            return
         with contextlib.suppress(OSError):
             remove(self._path)
         self._connection = connect(self._path)

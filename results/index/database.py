@@ -18,6 +18,8 @@ from results.trust import is_closed
 ROWS_VERSION = 9
 """Raise it whenever a row of the same columns would come out otherwise."""
 BUSY_S = 20.0
+_PRIMARY = 0xFF
+"""The bits of SQLite's result codes that extended ones refine."""
 _BESIDE = ("", "-journal", "-wal", "-shm")
 """What SQLite calls an index, and what it keeps beside it."""
 
@@ -53,17 +55,34 @@ Steps are numbered by the catalogue of transitions, so another catalogue makes a
 def connect(path: Path) -> sqlite3.Connection:
     """Open an index; a damaged or foreign one is removed, and made anew.
 
-    It is made in memory if it cannot be written, or if others can write its folder: they could put
-    rows of theirs into it, by a journal that SQLite would take for its own.
+    It is made in memory if it cannot be written, or another process writes it for too long; or if
+    others can write its folder: they could put rows of theirs into it, by a journal that SQLite
+    would take for its own.
     """
     if not _is_closed(path.parent):
-        return _prepared(_connection(":memory:"))
-    with contextlib.suppress(sqlite3.Error, OSError):
+        return in_memory()
+    try:
         return _opened(path)
+    except sqlite3.Error as error:
+        if is_locked(error):
+            return in_memory()
+    except OSError:
+        pass
     with contextlib.suppress(sqlite3.Error, OSError):
         remove(path)
         return _opened(path)
+    return in_memory()
+
+
+def in_memory() -> sqlite3.Connection:
+    """Return an index without a file."""
     return _prepared(_connection(":memory:"))
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Tell whether an index is whole, and others held it for longer than one waits."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)  # Python's own errors have none.
+    return code & _PRIMARY in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def remove(path: Path) -> None:

@@ -76,7 +76,7 @@ def coverage(
         transitions=transitions,
         pairs=len(reached(paths).successions),
         first=asked.first_reached(paths.run_id) if asked else None,
-        never=sum(not each.times for each in asked.reaches()) if asked else None,
+        never=asked.never_reached() if asked else None,
         failed=failed,
     )
 

@@ -90,8 +90,12 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         own = partial(names.cell, place=case.place)
         drawn = close_up(case, window=told.window, faults=faults, lines=lines, named=own)
     with index_beside(paths) as index:
-        known = recurrence(paths, verdict, plan, faults, index=index)
-        covered = coverage(paths, tables, verdict, index)
+        try:
+            known = recurrence(paths, verdict, plan, faults, index=index)
+            covered = coverage(paths, tables, verdict, index)
+        except StoreError:  # A damaged index could not be made anew.
+            known = recurrence(paths, verdict, plan, faults, index=None)
+            covered = coverage(paths, tables, verdict, None)
     return Investigation(
         verdict=verdict,
         head=head,

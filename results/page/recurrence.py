@@ -139,13 +139,13 @@ def index_beside(paths: RunPaths) -> Iterator[Index | None]:
 
 
 def _opened(store: Store, opened: ExitStack) -> Index | None:
-    runs = len(store.runs()) if _is_store(store) else 0
-    if not runs or (runs > MAX_UNREAD and not (store.root / INDEX_FILE).exists()):
+    runs = store.runs() if _is_store(store) else ()
+    if not runs or (len(runs) > MAX_UNREAD and not (store.root / INDEX_FILE).exists()):
         return None
     index = opened.enter_context(open_index(store))
-    if runs - index.count() > MAX_UNREAD:
+    if len(runs) - index.count() > MAX_UNREAD:
         return None
-    index.refresh()
+    index.refresh(runs)
     return index
 
 

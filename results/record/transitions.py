@@ -169,8 +169,6 @@ _TRANSACTIONS: Mapping[str, str] = MappingProxyType({
         "A producer left its transaction open, and the next one of its transactional id came"
         " within the timeout."
     ),
-    "transaction/fenced": "A coordinator or a leader fenced a producer.",
-    "transaction/out-of-sequence": "A leader refused a producer's sequence number.",
 })  # fmt: skip
 _PRODUCERS: Mapping[str, str] = MappingProxyType({
     "producer/epoch-raised": "A partition has records of one producer in two of its epochs.",
@@ -209,9 +207,11 @@ _GROUPS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 _QUORUM: Mapping[str, str] = MappingProxyType({
     "quorum/elected-next-epoch": "The quorum elected a leader in the very next epoch.",
-    "quorum/elected-after-1-round": "One epoch without a leader preceded the quorum's next leader.",
+    "quorum/elected-after-1-round": (
+        "One epoch of which no leader is known preceded the quorum's next leader."
+    ),
     "quorum/elected-after-2+-rounds": (
-        "Two epochs without a leader, or more, preceded the quorum's next leader."
+        "Two epochs or more of which no leader is known preceded the quorum's next leader."
     ),
     "quorum/same-leader": "The quorum elected its last leader again, in a higher epoch.",
     "quorum/split-vote": "Voters voted for different candidates in one epoch of the quorum.",

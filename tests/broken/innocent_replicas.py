@@ -137,6 +137,20 @@ def a_deposed_leader_cuts_off_its_tail(record: Record, spot: Spot) -> None:
 
 @innocent(base="log")
 @innocent(base="disks")
+def a_look_is_recorded_twice(record: Record, spot: Spot) -> None:
+    """Of one look the high watermark is asked for last: it may lie above the end."""
+    told = looks(record, spot, SPARED)
+    before, after = next(
+        pair for pair in pairwise(told) if pair[1]["high_watermark"] > pair[0]["log_end_offset"]
+    )
+    at_ns = int(after["observed_ns"]) - MS
+    mark = {"high_watermark": after["high_watermark"], "high_watermark_ns": at_ns}
+    for _ in range(2):
+        record.add("replica_states", before, observed_ns=at_ns, **mark)
+
+
+@innocent(base="log")
+@innocent(base="disks")
 def a_follower_lags_for_a_second(record: Record, spot: Spot) -> None:
     """A follower may be `replica.lag.time.max.ms` behind and stays in the ISR.
 

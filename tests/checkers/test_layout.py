@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers import compaction, groups, shelf
+from checkers import compaction, examine, groups, shelf
 from checkers.columns import (
     coded,
     codes,
@@ -25,10 +25,13 @@ from checkers.columns import (
     unique_pairs,
     within,
 )
+from checkers.group import Group
 from checkers.layout import RUN, DamagedError, TableFile, split, write_table
 from checkers.ordering import ordered
 from checkers.run import judge_runs
 from checkers.spark.direct import Work, shared_out
+from checkers.stored import load_facts
+from checkers.transitions.tables import reached
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Validity
@@ -157,6 +160,32 @@ def test_tables_whose_columns_are_read_when_asked_for_are_judged_as_others(
     (after,) = judge_runs([root], engine="local")
     assert after == before
     assert bool(before.anomalies) is lost
+
+
+def test_columns_are_let_go_before_and_after_what_was_reached_is_worked_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = FaithfulRun(5, steps=20).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    monkeypatch.setattr(groups, "WHOLE_ROWS", 0)
+    monkeypatch.setattr(groups, "SHELVED_ROWS", 0)
+    monkeypatch.setattr(shelf, "ROOM_BYTES", 0)
+    homes, full = list[shelf.Shelf](), list[bool]()
+
+    def watched(group: Group) -> dict[str, pa.Table]:
+        home = shelf.shelf_of(group.tables.values())
+        assert home is not None
+        homes.append(home)
+        full.append(home.full)
+        found = reached(group)
+        full.append(home.full)
+        return found
+
+    monkeypatch.setattr(examine, "reached", watched)
+    facts = load_facts(root)
+    examine.examine(facts, groups.reader_of(root, facts).tables(RUN), RUN)
+    assert full == [False, True]
+    assert [each.full for each in homes] == [False]
 
 
 @pytest.mark.parametrize("shelved", [False, True])

@@ -44,6 +44,10 @@ def test_brokers_are_compared_with_themselves_only() -> None:
 
 def test_a_mark_of_the_same_look_was_asked_for_later() -> None:
     assert of(told(3, 4, at_s=1), told(4, 4, at_s=2)) == []
+    twice = [told(3, 4, at_s=1)] * 2
+    assert of(*twice) == []
+    assert len(of(*twice, told(3, 3, at_s=2))) == 1
+    assert len(of(*twice, {**told(3, 3, at_s=0), "observed_ns": None, "snapshot": "final"})) == 1
 
 
 def test_copies_of_a_step_are_no_looks_and_the_files_after_the_stop_are_the_last() -> None:

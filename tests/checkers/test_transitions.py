@@ -8,6 +8,7 @@ from checkers.facts import Disturbance, RemadeTopic, UncleanOrder
 from checkers.transitions.causes import ORDERING, harm_of
 from checkers.transitions.refusals import error_of
 from nemesis.registry import KINDS
+from results.record.identities import group_of, groups
 from results.record.milestones import Milestone
 from results.record.tables import TABLES
 from results.record.transitions import CAUSES
@@ -22,6 +23,7 @@ from tests.checkers.reaching import (
     firsts,
     gave,
     look,
+    pairs,
     shared,
     told,
     took,
@@ -78,11 +80,16 @@ def test_what_ends_a_broker_counts_before_what_slows_it() -> None:
 def test_a_ring_cuts_others_than_its_target_and_a_halving_does_not() -> None:
     ends = frozenset({"n1", "n2"})
     ring = fault("ring", "n3", 15, 30, family="splits", ends=ends)
-    halves = fault("isolate", "n3", 15, 30, family="partition", ends=ends)
+    halves = fault("halves", "n3", 15, 30, family="partition", ends=ends | {"n3"})
     assert counts(group(about(ring), leadership=MOVED), "election") == {
         "election/leader-cut-off": 1
     }
     assert counts(group(about(halves), leadership=MOVED), "election") == {"election/unexplained": 1}
+    equal = fault("halves", "n3", 15, 30, family="partition", ends=frozenset({"n1", "n3"}))
+    cut_by_script = fault("cut", "n2", 15, 30, ends=ends)
+    for each in (equal, cut_by_script):
+        found = counts(group(about(each), leadership=MOVED), "election")
+        assert found == {"election/leader-cut-off": 1}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +110,15 @@ def test_a_leader_that_ended_by_itself(more: tuple[Disturbance, ...], name: str)
 
 
 @pytest.mark.parametrize(
+    "detail", [{"code": "137"}, {"code": "-9"}, {"code": "stopped"}, {"code": "1", "told": "stop"}]
+)
+def test_a_leader_that_was_ended_from_outside_or_told_to_stop(detail: dict[str, str]) -> None:
+    ended = Milestone(name="broker-ended", at_ns=19 * S, detail={"node": "n1", **detail})
+    known = facts(quorum=about().quorum, milestones=(ended,))
+    assert counts(group(known, leadership=MOVED), "election") == {"election/unexplained": 1}
+
+
+@pytest.mark.parametrize(
     ("rows", "found"),
     [
         ([written(1, 4, 10), written(2, 5, 20)], {"election/handed-over": 1}),
@@ -117,8 +133,12 @@ def test_a_leader_that_ended_by_itself(more: tuple[Disturbance, ...], name: str)
             [written(1, 4, 10), written(-1, 5, 20, 1), written(2, 6, 30, 2)],
             {"leader/none": 1, "election/unexplained": 1},
         ),
+        (
+            [written(1, 4, 10), written(-1, 5, 20, 1), written(-1, 6, 30, 1)],
+            {"leader/none": 1},  # Once taken away, there is none to be taken.
+        ),
     ],
-    ids=["handed-over", "renewed", "none", "unclean", "returned", "after-vacancy"],
+    ids=["handed-over", "renewed", "none", "unclean", "returned", "after-vacancy", "still-none"],
 )
 def test_elections_that_need_no_fault(rows: list[Row], found: dict[str, int]) -> None:
     assert counts(group(about(), leadership=rows), "election", "leader") == found
@@ -320,11 +340,18 @@ def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
         (look("n1", 39, 20, mark=29), set()),  # The same life: no recovery.
         (look("n2", 39, 20, life=2), set()),  # Another broker's.
         (look("n1", None, 20, life=2), set()),
+        ({**look("n1", 39, 20), "incarnation": None}, set()),
     ],
 )
 def test_recoveries_compare_two_lives_of_one_broker(after: Row, names: set[str]) -> None:
     found = group(about(), replica_states=[look("n1", 40, 10, mark=30), after])
     assert counts(found, "recovery") == {f"recovery/{name}": 1 for name in names}
+
+
+def test_a_look_of_an_unknown_life_is_no_start() -> None:
+    unknown = {**look("n1", 39, 15), "incarnation": None}
+    looks = [look("n1", 40, 10), unknown, look("n1", 41, 20)]
+    assert counts(group(about(), replica_states=looks), "recovery") == {}
 
 
 def test_log_starts_move_up_and_down() -> None:
@@ -353,6 +380,8 @@ def test_a_topic_that_was_made_again() -> None:
         ("log-0-1: UNKNOWN: Unknown broker error", "UNKNOWN_SERVER_ERROR"),
         ("TimeoutException: ShareAcknowledgeSyncEvent was 0 ms past", "client-timed-out"),
         ("_FENCED: Failed to end transaction: Local: fenced", "client-fenced"),
+        ("IllegalStateException: TransactionalId a: Invalid transition", "client-state"),
+        ("TransactionAbortedException: Failing batch since", "client-state"),
         ("no report came", "client-timed-out"),
         ("3 sends were not answered within 5 s", "client-timed-out"),
         ("aborted on purpose", None),
@@ -417,6 +446,20 @@ GROUPED = about(plan=made_plan(workload="groups", concurrency=4, workers=1))
 def test_what_rebalances_do_with_a_partition(rows: list[Row], names: list[str]) -> None:
     found = counts(group(GROUPED, assignments=rows), "group")
     assert sorted(found) == [f"group/{name}" for name in names]
+
+
+def test_each_group_is_paired_with_itself() -> None:
+    plan = made_plan(workload="groups", concurrency=16, workers=1)
+    threads = {group_of(each, plan, workers=1): each for each in range(16)}
+    first, second = (threads[name] for name in groups(plan)[:2])
+    rows = [gave(first, 1), gave(second, 2), took(first, 3), took(second, 4)]
+    assert pairs(group(about(plan=plan), assignments=rows)) == {
+        ("group/first-assigned", "group/revoked"): 2,
+    }  # fmt: skip
+    same = [gave(first, 1), gave(first + 16, 2), took(first, 3), took(first + 16, 4)]
+    assert ("group/first-assigned", "group/moved-unrevoked") in pairs(
+        group(about(plan=plan), assignments=same)
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from results.index import Index, RunQuery, RunState, open_index
+from results.index import Index, RunQuery, RunState, database, open_index
 from results.index.catalogue import FILE_NAME
 from results.record.night import Why
 from results.record.terms import AnomalyClass
@@ -128,6 +128,29 @@ def test_an_index_that_is_damaged_under_our_hands_is_made_anew(store: Store) -> 
         other.commit()
         assert index.count() == 1
     other.close()
+
+
+@pytest.mark.parametrize("when", ["opened", "refreshed", "asked"])
+def test_an_index_that_others_hold_is_left_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.01)
+    plant(store.root, "20261122T010000Z")
+    opened(store).close()
+    file = store.root / FILE_NAME
+    before = file.stat().st_ino
+    with contextlib.ExitStack() as both:
+        index = both.enter_context(open_index(store)) if when != "opened" else None
+        plant(store.root, "20261122T020000Z")
+        other = both.enter_context(contextlib.closing(sqlite3.connect(file)))
+        other.execute("BEGIN EXCLUSIVE")
+        index = both.enter_context(open_index(store)) if index is None else index
+        if when != "asked":
+            assert index.refresh() == 2
+        assert index.count() == 2
+        assert file.stat().st_ino == before
+    with opened(store) as index:
+        assert (index.count(), file.stat().st_ino) == (2, before)
 
 
 def test_two_processes_may_refresh_one_index(store: Store) -> None:

@@ -172,21 +172,27 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
 
 
 @pytest.mark.parametrize("tell", [shown, render_report])
-def test_the_index_is_opened_once(
+def test_the_index_is_opened_once_and_the_store_is_listed_once(
     tell: Callable[[RunPaths], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both what was new and how often it failed like that stand in it."""
-    opened: list[Store] = []
+    opened, listed = list[Store](), list[Store]()
+    listing = Store.runs
 
     def counted(store: Store) -> AbstractContextManager[Index]:
         opened.append(store)
         return open_index(store)
 
+    def looked(store: Store) -> list[RunPaths]:
+        listed.append(store)
+        return listing(store)
+
     monkeypatch.setattr(recurrence, "open_index", counted)
+    monkeypatch.setattr(Store, "runs", looked)
     said = tell(reaching(tmp_path, EARLY, (KILLED,), because=("the run failed: no room",)))
     assert "New in this store" in said
     assert "It was not seen in any other run of this store" in said
-    assert len(opened) == 1
+    assert len(opened) == len(listed) == 1
 
 
 def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:

@@ -1,12 +1,20 @@
 """Whether a failure was seen before: the page of a run asks the index of its store."""
 
 import dataclasses
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
+from results.index import Index
 from results.nights import write_night
+from results.page import investigation
 from results.page.bundles import bundle_link
 from results.page.investigation import investigate
-from results.page.recurrence import INDEX_FILE, Recurrence
+from results.page.recurrence import INDEX_FILE, Recurrence, index_beside
+from results.record.atomic import StoreError
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
@@ -14,7 +22,7 @@ from results.record.terms import Validity
 from results.repeats import RANGE
 from results.report import render_report
 from results.samples import find_sample
-from results.store import LATEST
+from results.store import LATEST, Store
 from results.tables import RunTables
 from tests.results.conftest import MakeRun, fill_run, verdict_of
 
@@ -49,6 +57,29 @@ def test_a_first_failure_was_never_seen(tmp_path: Path) -> None:
     ]
     assert found.rates() == []
     assert not found.before
+
+
+def test_an_index_that_breaks_in_a_store_that_may_not_be_read_costs_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = a_store(tmp_path)
+    paths = a_run(store, "20261121T104500Z-7")
+
+    @contextmanager
+    def breaking(paths: RunPaths) -> Iterator[Index | None]:
+        with index_beside(paths) as index:
+            with closing(sqlite3.connect(store / INDEX_FILE)) as other, other:
+                other.execute("DROP TABLE runs")
+            monkeypatch.setattr(Store, "runs", unreadable)
+            yield index
+
+    def unreadable(store: Store) -> list[RunPaths]:
+        raise StoreError(f"{store.root} may not be read")
+
+    monkeypatch.setattr(investigation, "index_beside", breaking)
+    found = asked(paths)
+    assert not found.known
+    assert found.signature is not None
 
 
 def test_nights_first_and_last_are_told_and_how_often_it_came_back(tmp_path: Path) -> None:
