@@ -137,7 +137,8 @@ def _why_op(group: Group, found: Anomaly) -> str:
     before = select(ops, of_it & (ints(ops, "invoke_ns") < begun_ns)).sort_by("invoke_ns")
     if process < 0 or not before.num_rows or mine.num_rows > 1:
         return _why_value(group, found)
-    row = before.slice(0, 1).to_pylist()[0]
+    columns = ("op_id", "f", "error", "invoke_ns", "complete_ns")
+    row = before.slice(0, 1).select(columns).to_pylist()[0]
     error = str(row["error"] or "").partition(":")[0]
     what = f"op {row['op_id']}, a {row['f']}, has an unknown outcome{f' ({error})' * bool(error)}"
     if row["complete_ns"] is None:

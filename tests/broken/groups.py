@@ -41,7 +41,7 @@ def a_coordinator_lost_its_newest_positions(record: Record, spot: Spot) -> None:
     answer(record, fetch, dealt, kept[-1] if kept else None)
 
 
-@broken("commit-lost", row="S5", base="groups", moments=("isolate",))
+@broken("commit-lost", row="groups", base="groups", moments=("isolate",))
 def an_older_commit_that_was_sent_once_comes_back(record: Record, spot: Spot) -> None:
     turn = rebalance(record, spot)
     older = commit_while_cut_off(record, turn, waited_ns=NS_PER_S // 10)

@@ -1,7 +1,9 @@
 import json
+from dataclasses import replace
 
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
+from checkers.shelf import Shelf, ShelvedTable
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -72,6 +74,17 @@ def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> Non
     on = whole_run(ops=[op(1, 0, 7), op(2, 5, 9), never])
     told = {each.evidence["op_id"]: each for each in found(malformed.OPS_CHECKER, on).anomalies}
     assert malformed.OPS_CHECKER.why(on, told[2]) == f"Logquake recorded it wrongly{tail}"
+
+
+def test_the_reason_is_the_same_of_a_big_table() -> None:
+    on = whole_run(ops=[op(1, 0, None), op(2, 3, 4)])
+    ops = on.table("ops")
+    big = ShelvedTable(
+        ops.column_names, len(ops), lambda name: ops[name].combine_chunks(), shelf=Shelf()
+    )
+    (flaw,) = found(malformed.OPS_CHECKER, on).anomalies
+    shelved = replace(on, tables={**on.tables, "ops": big})
+    assert malformed.OPS_CHECKER.why(shelved, flaw) == malformed.OPS_CHECKER.why(on, flaw)
 
 
 def test_what_is_not_known_of_an_op_is_no_flaw_of_others() -> None:
