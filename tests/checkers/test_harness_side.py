@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from typing import Any
 
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
@@ -83,7 +84,8 @@ def test_the_reason_is_the_same_of_a_big_table() -> None:
         ops.column_names, len(ops), lambda name: ops[name].combine_chunks(), shelf=Shelf()
     )
     (flaw,) = found(malformed.OPS_CHECKER, on).anomalies
-    shelved = replace(on, tables={**on.tables, "ops": big})
+    tables: dict[str, Any] = {**on.tables, "ops": big}
+    shelved = replace(on, tables=tables)
     assert malformed.OPS_CHECKER.why(shelved, flaw) == malformed.OPS_CHECKER.why(on, flaw)
 
 
