@@ -1,6 +1,6 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -210,10 +210,11 @@ class Nemesis:
                 return
 
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
-        """Return who is next in a lane: the first, or if the lane is late, a family without effect.
+        """Return who is next in a lane: the first, or if the lane is late, one of a new family.
 
         A lane that is late does not get to its end. What it leaves out then is of families that
-        had an effect already, as far as others are left.
+        had a turn already, as far as others are left. A turn in vain counts, also if no target was
+        found: a family that has no effect in this run would else take the turns of all others.
 
         Args:
             left: Of the lane, in the order of the schedule.
@@ -221,16 +222,16 @@ class Nemesis:
         """
         if now_s <= left[0].scheduled.at_s + CALM_S:
             return left[0]
-        begun = [each.row.spec for each in self._lives if each.row.spec.begun]
-        done = {each.row.spec.family for each in self._lives if each.confirmed}
-        tried = Counter(spec.family for spec in begun)
-        missing = [
+        had_turns = {
+            each.row.spec.family for each in self._lives if each.phase is not FaultPhase.WAITING
+        }
+        new = (
             each
             for each in left
-            if each.row.spec.family not in done
+            if each.row.spec.family not in had_turns
             and now_s + self._lasts_s(each) <= self._time_limit_s
-        ]
-        return min(missing or left[:1], key=lambda each: tried[each.row.spec.family])
+        )
+        return next(new, left[0])
 
     def _take_turn(self, life: Life, lives: Sequence[Life], started_s: float, stop: Event) -> None:
         """Have a fault that is due wait for its turn, and live; or record why it does not."""

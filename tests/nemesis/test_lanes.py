@@ -199,7 +199,7 @@ LONG = fault(1, "kill", "n1", hold_s=20)
 @pytest.mark.parametrize(
     ("faults", "order"),
     [
-        # The kill had its effect already: the pause, which has none, is first, be it due or not.
+        # The kill had its turn already: the pause, which had none, is first, be it due or not.
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=10)), [1, 3, 2]),
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=50)), [1, 3, 2]),
         # A lane that is not late plays as it was dealt.
@@ -208,18 +208,18 @@ LONG = fault(1, "kill", "n1", hold_s=20)
         # What has no room any more is not preferred.
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=10, hold_s=45)),
          [1, 2, 3]),
-        # Families without an effect keep their order.
+        # Families without a turn keep their order.
         ((LONG, fault(2, "pause", "n2", at_s=5), fault(3, "isolate", "n3", at_s=9)), [1, 2, 3]),
     ],
     ids=["due", "not due", "in time", "no room", "in order"],
 )  # fmt: skip
-def test_a_lane_that_is_late_goes_on_with_a_family_that_had_no_effect(
+def test_a_lane_that_is_late_goes_on_with_a_family_that_had_no_turn(
     world: World, faults: Sequence[ScheduledFault], order: list[int]
 ) -> None:
     assert order_of(world.played(*faults)) == order
 
 
-def test_an_effect_of_another_lane_counts(world: World) -> None:
+def test_a_turn_in_another_lane_counts(world: World) -> None:
     began = world.played(
         fault(1, "kill", "n1", hold_s=20),
         fault(2, "kill", "n2", at_s=5),
@@ -240,6 +240,25 @@ def test_a_family_that_was_tried_in_vain_comes_after_one_that_was_not(world: Wor
         fault(5, "pause", "n3", at_s=12),
     )
     assert order_of(began) == [1, 2, 5, 3, 4]
+
+
+def test_a_family_that_finds_no_target_leaves_the_others_their_turns(world: World) -> None:
+    """Every ISR is full: the first family seeks the last one of an ISR for ten seconds, in vain."""
+    kinds = (("kill", "last-isr"), ("isolate", "n1"), ("pause", "n2"))
+    began = world.played(
+        *(fault(number, *kinds[(number - 1) % 3], at_s=number) for number in range(1, 10))
+    )
+    assert [number for number, (_, why) in began.items() if why] == [1, 4, 7]
+    assert order_of(began) == [*range(1, 10)]
+
+
+def test_a_family_whose_target_was_not_found_had_its_turn(world: World) -> None:
+    began = world.played(
+        fault(1, "kill", "last-isr"),
+        fault(2, "kill", "last-isr", at_s=2),
+        fault(3, "pause", "n2", at_s=4),
+    )
+    assert order_of(began) == [1, 3, 2]
 
 
 def test_what_a_late_lane_leaves_out_is_recorded(world: World) -> None:
