@@ -164,6 +164,17 @@ class Life:
         return self.row.targets
 
     @property
+    def of_one(self) -> bool:
+        """Whether its targets are one process."""
+        return {*self.hit} == {*self._site.together(self.hit[:1])}
+
+    @property
+    def reach(self) -> tuple[str, ...]:
+        """Whom it can strike rather than its target."""
+        roster, kind = self._roster(), KINDS[self.scheduled.kind]
+        return roster.everybody if kind.on_controllers else roster.nodes
+
+    @property
     def led(self) -> frozenset[TopicPartition]:
         """What its targets led when it began, and others of the ISR could lead."""
         return self._left
@@ -426,10 +437,8 @@ class Life:
         """
         if (strikes := self.scheduled.strikes) is None:
             return None
-        roster, kind = self._roster(), KINDS[self.scheduled.kind]
-        among = roster.everybody if kind.on_controllers else roster.nodes
         others = [each for each in self._book.lives if each is not self]
-        found = struck_by(strikes, others, view, among, now_s=stopwatch_s())
+        found = struck_by(strikes, others, view, self.reach, now_s=stopwatch_s())
         if strikes is Strikes.STRUCK and not found and any(map(is_down, others)):
             raise NoTargetError("who is hit already is none of those whom it can strike")
         if not found:

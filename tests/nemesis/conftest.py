@@ -231,10 +231,11 @@ class World:
         overlapping: bool = False,
         spares_majority: bool = True,
         lull_s: float = 0.0,
+        plan: Plan | None = None,
     ) -> Nemesis:
         """Return a nemesis with a schedule of these faults."""
         made = Nemesis(
-            plan=Plan(),
+            plan=plan or Plan(),
             schedule=Schedule(
                 faults=faults,
                 overlapping=overlapping,

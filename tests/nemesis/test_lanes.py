@@ -10,7 +10,8 @@ import pytest
 from cluster.protocol import ClusterView
 from nemesis.aftermath import Strikes
 from nemesis.scheduled import ScheduledFault
-from results.record.clock import NS_PER_S, pause_until
+from results.record.clock import NS_PER_S, pause_until, stopwatch_s
+from results.record.plan import plan_from
 from tests.nemesis.both_worlds import fault
 from tests.nemesis.conftest import FakeCluster, World
 
@@ -116,6 +117,69 @@ def test_nobody_is_struck_beside_what_parts_all_nodes(world: World, kind: str) -
     rows = rows_of(world)
     assert (rows[2]["requested_ns"] >= rows[1]["healed_ns"]) == (kind == "halves")
     assert rows[2]["targets"] == (["n3"] if kind == "halves" else ["n1"])
+
+
+def test_nobody_is_struck_while_brokers_are_restarted_one_by_one(world: World) -> None:
+    """The roll has all nodes, and one of them is away: another one would be one too many."""
+    whole, one_by_one = world.cluster.stop_node, []
+
+    def slowly(node: str, timeout_s: float) -> bool:
+        one_by_one.append(node)
+        ended = whole(node, timeout_s)
+        pause_until(stopwatch_s() + 2)
+        return ended
+
+    world.cluster.stop_node = slowly  # type: ignore[method-assign] # as a broker ends, in seconds
+    world.played(
+        fault(1, "rolling-restart", "all", hold_s=1), striking(2, "isolate", "n2", at_s=1, lane=1)
+    )
+    rows = rows_of(world)
+    assert sorted(one_by_one) == rows[1]["targets"] == ["n1", "n2", "n3"]
+    assert rows[2]["requested_ns"] >= rows[1]["healed_ns"] >= 7 * NS_PER_S
+    assert rows[2]["targets"] == ["n2"]
+
+
+def test_nobody_is_struck_before_something_was_done_to_them(world: World) -> None:
+    at_once = world.cluster.kill_node
+
+    def late(node: str) -> None:
+        pause_until(stopwatch_s() + 5)
+        at_once(node)
+
+    world.cluster.kill_node = late  # type: ignore[method-assign] # it takes long to begin
+    world.played(fault(1, "kill", "n1", hold_s=5), striking(2, "isolate", "n2", at_s=1, lane=1))
+    rows = rows_of(world)
+    assert rows[1]["confirmed_ns"] <= rows[2]["requested_ns"] < rows[1]["healed_ns"]
+    assert rows[2]["targets"] == ["n1"]
+
+
+class WithControllers(FakeCluster):
+    """Brokers, and a controller that is a process like theirs."""
+
+    controllers = ("n101",)
+
+    def start(self) -> None:
+        super().start()
+        self.start_node("n101")
+
+    def is_back(self, node: str) -> bool:
+        return self.states.get(self.processes[node]) == "S"
+
+
+@pytest.mark.parametrize("hit", ["n101", "n1"])
+def test_who_strikes_brokers_alone_waits_while_a_controller_is_hit(world: World, hit: str) -> None:
+    world.cluster = WithControllers(["n1", "n2", "n3"])
+    nemesis = world.nemesis(
+        fault(1, "kill", hit),
+        striking(2, "isolate", "n2", at_s=1, lane=1),
+        plan=plan_from({"system": "kafka:4.3.1:controllers"}),
+    )
+    killed, striker = nemesis._lives
+    killed.begin(world.stop)
+    assert killed.hit == (hit,)
+    assert nemesis._room.find(striker, alone=True) == (hit == "n1")
+    assert nemesis.heal_all().healed
+    assert nemesis._room.find(striker, alone=True)
 
 
 @pytest.fixture
