@@ -198,6 +198,7 @@ class Nemesis:
             left.remove(life)
             # One that is preferred, because its lane is late, need not be due.
             due_s = started_s + min(life.scheduled.at_s, left[0].scheduled.at_s if left else inf)
+            self._mend_until(due_s, lives, stop)
             if self._turns.stopped_before(life, due_s, stop):
                 return
             if self._schedule.spares_majority and not self._found_room(life, lives, stop):
@@ -208,6 +209,7 @@ class Nemesis:
                 self._take_turn(life, lives, started_s, stop)
             if stop.is_set():
                 return
+        self._mend_until(inf, lives, stop)
 
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
         """Return who is next in a lane: the first, or if the lane is late, one of a new family.
@@ -313,6 +315,19 @@ class Nemesis:
                 life.skip("it takes or parts all nodes, and a fault before it was not over")
                 return False
         return not stop.is_set()
+
+    def _mend_until(self, until_s: float, lives: Sequence[Life], stop: Event) -> None:
+        """Go on ending what of this lane is not over: other lanes may wait for that.
+
+        Args:
+            until_s: At most so long, in seconds of `stopwatch_s`.
+            lives: Of the lane.
+            stop: Ends it early.
+        """
+        while any(life.in_force for life in lives) and stopwatch_s() < until_s:
+            self._heal_late(lives, stop)
+            if pause_until(min(until_s, stopwatch_s() + RETRY_S), stop):
+                return
 
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""

@@ -334,3 +334,20 @@ def test_what_a_late_lane_leaves_out_is_recorded(world: World) -> None:
     assert order_of(began) == [1, 3, 2]
     assert began[3][1] is None
     assert began[2][1] == "the main phase was too short for it by the time its turn came"
+
+
+@pytest.mark.parametrize("more", [(), (fault(3, "kill", "n1", at_s=55),)], ids=["out", "idle"])
+def test_what_was_not_over_is_ended_though_its_lane_has_nothing_to_do(
+    world: World, more: Sequence[ScheduledFault]
+) -> None:
+    """The broker of the first fault registers after 40 s: the other lane waits no longer."""
+    world.cluster.asleep.add("n1")
+
+    def register() -> None:
+        pause_until(stopwatch_s() + 40)
+        world.cluster.asleep.clear()
+
+    waits = fault(2, "pause", "n2", at_s=2, lane=1)
+    began = world.played(fault(1, "kill", "n1", hold_s=1), waits, *more, meanwhile=register)
+    assert began[2] == (pytest.approx(41.5, abs=1.5), None)
+    assert rows_of(world)[1]["healed_ns"] / NS_PER_S == pytest.approx(41, abs=1)
