@@ -7,6 +7,7 @@ from cluster.sessions import SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from harness.swarm_rows import (
     Row,
     Value,
+    briefly,
     every,
     grouped,
     kafka,
@@ -34,12 +35,12 @@ _LOGS = (
         Value(
             settings={"broker.log.segment.bytes": "16384", "contents.batch_bytes": 8000},
             why="segments roll several times a second: at truncations, recoveries and fetches",
-            fits=every(small_segments, real),
+            fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536", "contents.batch_bytes": 32000},
             why="the same, with longer segments: some hold several epochs",
-            fits=every(small_segments, real),
+            fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536"},
@@ -111,7 +112,6 @@ _LOGS = (
                 settings={
                     "broker.log.cleaner.backoff.ms": "500",
                     "broker.log.cleaner.min.cleanable.ratio": "0.01",
-                    "broker.log.cleaner.delete.retention.ms": "1000",
                 },
                 why="internal topics are cleaned while coordinators append to them, or load them",
             ),
@@ -137,14 +137,14 @@ _REPLICAS = (
     ),
     of_brokers(
         "replica.fetch.max.bytes",
-        "brokers of ours",
-        ours,
+        "brokers of ours, little load",
+        every(ours, trickles),
         {"16384": "followers that are behind come back in many small steps"},
     ),
     of_brokers(
         "replica.fetch.response.max.bytes",
-        "brokers of ours",
-        ours,
+        "brokers of ours, little load",
+        every(ours, trickles),
         {"65536": "answers that hold some partitions only: the others wait for their turn"},
     ),
     of_brokers(

@@ -14,6 +14,7 @@ _LEAST_MEBIBYTE = (4, 0)
 """From here on no topic has a segment of less than 1 MiB (KIP-1030)."""
 _FEW_BYTES = 1000
 _FEW_MESSAGES = 500
+_SHORT_RUN_S = 600
 
 
 def _always(_plan: Plan) -> bool:
@@ -140,6 +141,11 @@ def trickles(plan: Plan) -> bool:
     """Tell whether so little is sent that small segments stay few, and batches fit into one."""
     small = plan.payload_bytes <= _FEW_BYTES and not plan.contents.sizes
     return paced(plan) and small and plan.rate * plan.sends_per_op <= _FEW_MESSAGES
+
+
+def briefly(plan: Plan) -> bool:
+    """Tell whether a run is so short that segments of some KiB stay some thousands."""
+    return plan.time_limit_s <= _SHORT_RUN_S
 
 
 def own_clients(plan: Plan) -> bool:
