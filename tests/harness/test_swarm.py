@@ -366,3 +366,37 @@ def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:
     assert moved(small, "kafka:3.5.2", run_id="log/1").plan.broker == small.broker
     own = small.model_copy(update={"swarmed": ()})  # As if the user had set it all.
     assert moved(own, "kafka:4.3.1", run_id="log/1").plan.broker == small.broker
+
+
+def test_what_was_drawn_after_a_setting_does_not_take_it_to_a_system_that_has_it_not() -> None:
+    """Of the stored plan nobody would say that little is sent: payloads were drawn after it."""
+    name = "log.segment.bytes"
+    plans = [drawn(seed, system="kafka:3.9.1", rate=50) for seed in SEEDS]
+    sized = [plan for plan in plans if name in plan.broker and plan.contents.sizes]
+    assert sized
+    for plan in sized:
+        assert name not in moved(plan, "command:/b.toml", run_id="log/1").plan.broker
+        assert moved(plan, "kafka:3.5.2", run_id="log/1").plan.broker[name] == plan.broker[name]
+
+
+@pytest.mark.parametrize("workload", ["groups", "pipeline"])
+def test_a_protocol_of_groups_that_an_older_control_lacks_is_left_out_and_said(
+    workload: str,
+) -> None:
+    plans = [drawn(seed, system="kafka:4.0.0", workload=workload) for seed in SEEDS]
+    protocols = set()
+    for plan in plans:
+        old, same = (
+            moved(plan, system, run_id="log/1") for system in ("kafka:3.9.1", "kafka:4.2.0")
+        )
+        consumer = plan.group_protocol == "consumer"
+        protocols.add(plan.group_protocol)
+        assert same.plan.group_protocol == plan.group_protocol
+        assert old.plan.group_protocol == ("mixed" if consumer else plan.group_protocol)
+        told = [note for note in old.notes if note.startswith("group_protocol = consumer, which")]
+        assert len(told) == consumer
+        assert ("group_protocol" in old.plan.swarmed) == (plan.group_protocol == "classic")
+    assert protocols == {"mixed", "classic", "consumer"}
+    by_user = drawn(1, system="kafka:4.0.0", workload=workload, group_protocol="consumer")
+    with pytest.raises(PlanError, match=r"Kafka 3\.9\.1 has no consumer protocol"):
+        moved(by_user, "kafka:3.9.1", run_id="log/1")
