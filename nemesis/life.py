@@ -25,8 +25,8 @@ from nemesis.protocol import (
     FAILURES,
     Aim,
     Fault,
-    FaultMaker,
     LeavesTopics,
+    Named,
     OfPartition,
     Patience,
     Site,
@@ -96,19 +96,6 @@ class Book:
     failover_s: float = 0.0
     lives: Sequence[Past] = ()
     lulls: Lulls = field(default_factory=lambda: Lulls(0.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """What a scripted fault hits, known beforehand: no role to be resolved, no kind to look up.
-
-    Attributes:
-        nodes: Its targets.
-        make: Makes it.
-    """
-
-    nodes: tuple[str, ...]
-    make: FaultMaker
 
 
 class Life:

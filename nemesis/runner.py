@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 
 from cluster.protocol import Cluster, Hosts, ProcessId
-from cluster.sessions import hidden_s
+from cluster.sessions import hidden_s, session_s
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -96,7 +96,7 @@ class Nemesis:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
         self._kind_of_hosts = plan.hosts
-        self._site = Site.of(cluster, hosts, state_of)
+        self._site = Site.of(cluster, hosts, state_of, session_s=session_s(plan))
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         self._lives: list[Life] = []

@@ -258,6 +258,7 @@ class World:
         meanwhile: Callable[[], object] = lambda: None,
         spares_majority: bool = True,
         lull_s: float = 0.0,
+        plan: Plan | None = None,
     ) -> dict[int, tuple[float | None, str | None]]:
         """Play faults in virtual time.
 
@@ -269,7 +270,9 @@ class World:
 
         def life() -> None:
             stop = new_event()
-            nemesis = self.nemesis(*faults, spares_majority=spares_majority, lull_s=lull_s)
+            nemesis = self.nemesis(
+                *faults, spares_majority=spares_majority, lull_s=lull_s, plan=plan
+            )
             task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
             meanwhile()
             task.join(ends_s)
