@@ -200,7 +200,7 @@ _WORKLOAD = (
     ),
     Row(
         name="delivery_timeout_s",
-        where="clients that do not go on after time-outs",
+        where="clients that do not go on after time-outs, no fault by hand of 8 s or more",
         fits=_discards,
         values=(
             Value(

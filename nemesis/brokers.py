@@ -15,7 +15,7 @@ GONE = frozenset({None, "Z", "X"})
 
 BELIEF_LIMIT_S = 8.0
 """A broker that comes back before anybody missed it stays registered all along. Its old
-registration ends with its session (3 s here, or 6): what still stands after this time is the new one."""
+registration ends with its session (3 or 6 s here): what stands after this time is the new one."""
 
 OWN_WORD_S = 1.0
 """A broker that was paused remembers itself as registered until its next heartbeat is answered; its
