@@ -9,6 +9,7 @@ SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
 OURS = {LAG_TIME: "4000", SESSION_TIMEOUT_OF_KRAFT: "3000", SESSION_TIMEOUT: "3000"}
 """What our own brokers are set to, where the plan says nothing: faults last seconds."""
+OUR_SESSION_S = int(OURS[SESSION_TIMEOUT]) / 1000
 KAFKAS = {LAG_TIME: "30000", SESSION_TIMEOUT_OF_KRAFT: "9000"}
 """What others take, as far as anybody knows: Kafka's defaults."""
 REPORTED_S = 0.5
@@ -22,9 +23,12 @@ def hidden_s(plan: Plan) -> float:
     counts as in sync for `replica.lag.time.max.ms`, and for half of it more, which is how often its
     leader looks. After so long, what brokers report of themselves is newer than what was done.
     """
-    session = SESSION_TIMEOUT if plan.kept_outside else SESSION_TIMEOUT_OF_KRAFT
-    lag_s = _longest_s(plan, LAG_TIME) * 1.5
-    return max(lag_s, _longest_s(plan, session)) + REPORTED_S
+    return max(_longest_s(plan, LAG_TIME) * 1.5, session_s(plan)) + REPORTED_S
+
+
+def session_s(plan: Plan) -> float:
+    """Return for how long a broker that is gone counts as alive, in seconds."""
+    return _longest_s(plan, SESSION_TIMEOUT if plan.kept_outside else SESSION_TIMEOUT_OF_KRAFT)
 
 
 def _longest_s(plan: Plan, setting: str) -> float:

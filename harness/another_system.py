@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.scenarios.choices import choice_words, refuse_another_story
 from harness.swarm import misfits
+from results.record.group_ways import CONSUMER, consumer_refusal
 from results.record.plan import SIMULATED, Plan, PlanError, plan_from
 from results.record.systems import SystemKind
 
@@ -67,6 +68,8 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
         notes.append(f"hosts {plan.hosts} of the stored plan are not for {system}: auto")
     if plan.mode != new.mode and not new.named.is_strange:
         notes.append(_other_mode(plan, new, run_id))
+    if plan.group_protocol == CONSUMER and "group_protocol" in plan.swarmed:
+        notes += _without_consumer(values, system)
     played = plan_from({**values, "system": system})
     for key, setting in misfits(plan, played).items():
         name = key.partition(".")[2]
@@ -74,6 +77,21 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
         notes.append(f"{name} = {setting}, which the swarm drew, is left out: {system} has no such")
     _refuse_another_story(played, run_id)
     return Moved(plan=played, notes=tuple(notes))
+
+
+def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
+    """Take the consumer protocol, which the swarm drew, out of a plan if it is none of a system's.
+
+    Returns:
+        What is to be said of that: a sentence, or nothing.
+    """
+    without = {key: value for key, value in values.items() if key != "group_protocol"}
+    without["swarmed"] = [key for key in values["swarmed"] if key != "group_protocol"]
+    if (why := consumer_refusal(plan_from({**without, "system": system}))) is None:
+        return []
+    del values["group_protocol"]
+    values |= without
+    return [f"group_protocol = {CONSUMER}, which the swarm drew, is left out: {why}"]
 
 
 def _without(plan: Plan, name: str) -> Plan:

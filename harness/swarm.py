@@ -92,9 +92,9 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
 def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
     """Return the settings of brokers that a swarm drew, and that have no place on another system.
 
-    A setting has one if any value of its row that was drawn there has. What a row or a value asks
-    of the workload may not hold any more in the stored plan, whose rest was drawn after it: that is
-    no reason to leave it out.
+    A setting has one if the system takes its row, and any value that was drawn there has one. What
+    a row asks of the workload may not hold any more in the stored plan, whose rest was drawn after
+    it: that is no reason to leave it out, or to keep it.
 
     Args:
         plan: As it was drawn, and stored.
@@ -104,8 +104,7 @@ def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
     found: dict[str, object] = {}
     for row in ROWS:
         drawn = [each for each in row.values if each.fits(plan) and _is_drawn(each, plan, stored)]
-        lost = row.fits(plan) and not row.fits(moved)
-        if lost or not any(value.fits(moved) for value in drawn):
+        if not row.takes(moved) or not any(value.fits(moved) for value in drawn):
             settings = {key: each for value in drawn for key, each in value.settings.items()}
             found |= {key: each for key, each in settings.items() if split(key)[0] == "broker"}
     return found
@@ -133,7 +132,7 @@ def _refuse(plan: Plan) -> None:
 def _drawn(row: Row, plan: Plan, said: Said) -> Value | None:
     """Return the value of a row, None if it is left at its default, or has no place here."""
     random = Random(f"{plan.seed}/swarm/{row.name}")
-    if random.random() >= SHARE_ON or not row.fits(plan):
+    if random.random() >= SHARE_ON or not (row.takes(plan) and row.fits(plan)):
         return None
     first = random.choice(row.values)  # The same in all plans in which it has a place.
     fitting = [*_fitting(row, plan, said)]

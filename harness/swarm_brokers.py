@@ -7,6 +7,7 @@ from cluster.sessions import SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from harness.swarm_rows import (
     Row,
     Value,
+    briefly,
     every,
     grouped,
     kafka,
@@ -29,17 +30,17 @@ _LOGS = (
     of_brokers(
         "log.segment.bytes",
         "brokers of ours, little load, topics that are not compacted",
-        every(ours, uncompacted, trickles),
+        ours,
         {},
         Value(
             settings={"broker.log.segment.bytes": "16384", "contents.batch_bytes": 8000},
             why="segments roll several times a second: at truncations, recoveries and fetches",
-            fits=every(small_segments, real),
+            fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536", "contents.batch_bytes": 32000},
             why="the same, with longer segments: some hold several epochs",
-            fits=every(small_segments, real),
+            fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536"},
@@ -51,14 +52,16 @@ _LOGS = (
             why="segments roll while faults are in force; the least from Kafka 4.0 on",
             fits=real,
         ),
+        fits=every(uncompacted, trickles),
     ),
     of_brokers(
         "log.roll.ms",
         "Kafka, topics that are not compacted",
-        every(kafka, uncompacted),
+        kafka,
         {
             "3000": "segments roll by time, also of internal topics and after a restart",
         },
+        fits=uncompacted,
     ),
     of_brokers(
         "log.index.interval.bytes",
@@ -69,8 +72,9 @@ _LOGS = (
     of_brokers(
         "log.segment.delete.delay.ms",
         "Kafka, topics that are not compacted",
-        every(kafka, uncompacted),
+        kafka,
         {"200": "files of deleted topics go while flushes and fetches still have them"},
+        fits=uncompacted,
     ),
     of_brokers(
         "log.flush.interval.messages",
@@ -105,13 +109,13 @@ _LOGS = (
     Row(
         name="log.cleaner",
         where="Kafka, groups or transactions, topics that are not compacted",
-        fits=every(kafka, uncompacted, lambda plan: plan.is_grouped or plan.transactional),
+        takes=kafka,
+        fits=every(uncompacted, lambda plan: plan.is_grouped or plan.transactional),
         values=(
             Value(
                 settings={
                     "broker.log.cleaner.backoff.ms": "500",
                     "broker.log.cleaner.min.cleanable.ratio": "0.01",
-                    "broker.log.cleaner.delete.retention.ms": "1000",
                 },
                 why="internal topics are cleaned while coordinators append to them, or load them",
             ),
@@ -137,15 +141,17 @@ _REPLICAS = (
     ),
     of_brokers(
         "replica.fetch.max.bytes",
-        "brokers of ours",
+        "brokers of ours, little load",
         ours,
         {"16384": "followers that are behind come back in many small steps"},
+        fits=trickles,
     ),
     of_brokers(
         "replica.fetch.response.max.bytes",
-        "brokers of ours",
+        "brokers of ours, little load",
         ours,
         {"65536": "answers that hold some partitions only: the others wait for their turn"},
+        fits=trickles,
     ),
     of_brokers(
         "replica.fetch.backoff.ms",
@@ -177,8 +183,9 @@ _REPLICAS = (
     of_brokers(
         "leader.imbalance.check.interval.seconds",
         "brokers of ours, no faults of leadership",
-        every(ours, leaders_stay),
+        ours,
         {"5": "leaders go back to the preferred replica soon after it is in sync again"},
+        fits=leaders_stay,
     ),
 )
 _SERVERS = (
@@ -249,34 +256,38 @@ _COORDINATORS = (
     of_brokers(
         "group.initial.rebalance.delay.ms",
         "Kafka, groups and pipeline",
-        every(kafka, grouped),
+        kafka,
         {"1000": "members that come meanwhile are dealt partitions together"},
+        fits=grouped,
     ),
     of_brokers(
         "group.coordinator.append.linger.ms",
         "Kafka from 4.0 on, groups and pipeline",
-        every(kafka, grouped, since(4, 0)),
+        every(kafka, since(4, 0)),
         {
             "0": "each commit is a batch of its own",
             "50": "many commits in one batch, all of them answered late",
         },
+        fits=grouped,
     ),
     of_brokers(
         "offsets.load.buffer.size",
         "Kafka, groups and pipeline",
-        every(kafka, grouped),
+        kafka,
         {"4096": "a coordinator loads its groups in many steps"},
+        fits=grouped,
     ),
     of_brokers(
         "offsets.topic.num.partitions",
         "Kafka, groups and pipeline",
-        every(kafka, grouped),
+        kafka,
         {"1": "one coordinator for all groups"},
+        fits=grouped,
     ),
     of_brokers(
         "offsets.topic.segment.bytes",
         "Kafka, groups and pipeline",
-        every(kafka, grouped),
+        kafka,
         {},
         Value(
             settings={"broker.offsets.topic.segment.bytes": "65536"},
@@ -287,23 +298,26 @@ _COORDINATORS = (
             settings={"broker.offsets.topic.segment.bytes": _MIB},
             why="the same, later; the least from Kafka 4.0 on",
         ),
+        fits=grouped,
     ),
     of_brokers(
         "transaction.state.log.load.buffer.size",
         "Kafka, transactions",
-        every(kafka, transactional),
+        kafka,
         {"4096": "a coordinator loads its transactions in many steps"},
+        fits=transactional,
     ),
     of_brokers(
         "transaction.state.log.num.partitions",
         "Kafka, transactions",
-        every(kafka, transactional),
+        kafka,
         {"1": "one coordinator for all transactional ids"},
+        fits=transactional,
     ),
     of_brokers(
         "transaction.state.log.segment.bytes",
         "Kafka, transactions",
-        every(kafka, transactional),
+        kafka,
         {},
         Value(
             settings={"broker.transaction.state.log.segment.bytes": "65536"},
@@ -314,15 +328,17 @@ _COORDINATORS = (
             settings={"broker.transaction.state.log.segment.bytes": _MIB},
             why="the same, later; the least from Kafka 4.0 on",
         ),
+        fits=transactional,
     ),
     of_brokers(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "Kafka, transactions",
-        every(kafka, transactional),
+        kafka,
         {
             "200": "a coordinator aborts as soon as a timeout is over",
             "5000": "many transactions are aborted at once",
         },
+        fits=transactional,
     ),
 )
 OF_BROKERS: tuple[Row, ...] = (*_LOGS, *_REPLICAS, *_SERVERS, *_METADATA, *_COORDINATORS)

@@ -14,6 +14,7 @@ _LEAST_MEBIBYTE = (4, 0)
 """From here on no topic has a segment of less than 1 MiB (KIP-1030)."""
 _FEW_BYTES = 1000
 _FEW_MESSAGES = 500
+_SHORT_RUN_S = 600
 
 
 def _always(_plan: Plan) -> bool:
@@ -42,28 +43,38 @@ class Row:
     Attributes:
         name: Of the stream.
         values: Beside the default.
-        fits: In which runs it has a place. Earlier rows are in the plan already.
-        where: The same in words.
+        takes: Whether a plan's system takes it, whatever is sent.
+        fits: In which runs on such a system it has a place. Earlier rows are in the plan already.
+        where: In which runs it has a place, in words.
     """
 
     name: str
     values: tuple[Value, ...]
+    takes: Fits = _always
     fits: Fits = _always
     where: str = "all"
 
 
-def of_brokers(name: str, where: str, fits: Fits, values: Mapping[str, str], *more: Value) -> Row:
+def of_brokers(
+    name: str,
+    where: str,
+    takes: Fits,
+    values: Mapping[str, str],
+    *more: Value,
+    fits: Fits = _always,
+) -> Row:
     """Return a row of one setting of brokers.
 
     Args:
         name: The setting.
         where: In which runs it has a place, in words.
-        fits: The same.
+        takes: Whether a plan's system takes it.
         values: With the reason of each.
         more: Values that set more than this one.
+        fits: In which runs on such a system it has a place.
     """
     own = (Value(settings={f"broker.{name}": value}, why=why) for value, why in values.items())
-    return Row(name=name, values=(*own, *more), fits=fits, where=where)
+    return Row(name=name, values=(*own, *more), takes=takes, fits=fits, where=where)
 
 
 def kafka(plan: Plan) -> bool:
@@ -140,6 +151,11 @@ def trickles(plan: Plan) -> bool:
     """Tell whether so little is sent that small segments stay few, and batches fit into one."""
     small = plan.payload_bytes <= _FEW_BYTES and not plan.contents.sizes
     return paced(plan) and small and plan.rate * plan.sends_per_op <= _FEW_MESSAGES
+
+
+def briefly(plan: Plan) -> bool:
+    """Tell whether a run is so short that segments of some KiB stay some thousands."""
+    return plan.time_limit_s <= _SHORT_RUN_S
 
 
 def own_clients(plan: Plan) -> bool:

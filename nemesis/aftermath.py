@@ -51,6 +51,10 @@ class Past(Protocol):
         """Its targets; none as long as they are sought."""
 
     @property
+    def of_one(self) -> bool:
+        """Whether all of these are one process."""
+
+    @property
     def led(self) -> Collection[TopicPartition]:
         """What they led when it began, and others could lead."""
 
@@ -73,9 +77,10 @@ def struck_by(
         now_s: By `stopwatch_s`.
     """
     known = [*faults]
-    down = {node for each in known if is_down(each) for node in each.hit}
     if strikes is Strikes.STRUCK:
-        return sorted(down & {*among})
+        held = {node for each in known if is_held(each) for node in each.hit}
+        return sorted(held & {*among})
+    down = {node for each in known if is_down(each) for node in each.hit}
     for past in _just_over(known, now_s):
         hit = {*past.hit}
         found = hit if strikes is Strikes.RECOVERED else _leaders(past.led, view) - hit
@@ -87,6 +92,15 @@ def struck_by(
 def is_down(fault: Past) -> bool:
     """Tell whether a fault keeps its nodes from doing their part."""
     return fault.takes and fault.in_force
+
+
+def is_held(fault: Past) -> bool:
+    """Tell whether a fault is known to keep one process from doing its part, and no other one.
+
+    One that restarts all nodes in turn does not: who is struck beside it need not be the one that
+    is away, so that two would be. One without a confirmed effect may have taken nobody yet.
+    """
+    return is_down(fault) and fault.confirmed and fault.of_one
 
 
 def _just_over(faults: Iterable[Past], now_s: float) -> Iterator[Past]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from cluster.protocol import CanTellBack, ClusterError, ClusterView, HasKeeper, ProcessId
-from cluster.sessions import OURS, REPORTED_S, SESSION_TIMEOUT
+from cluster.sessions import REPORTED_S
 from nemesis.broker_effects import BackEffect, ProcessChange
 from nemesis.protocol import FAILURES, Patience, Site
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
@@ -15,11 +15,7 @@ GONE = frozenset({None, "Z", "X"})
 
 BELIEF_LIMIT_S = 8.0
 """A broker that comes back before anybody missed it stays registered all along. Its old
-registration ends with its session (3 s here): what still stands after this time is the new one."""
-
-KEPT_WORD_S = int(OURS[SESSION_TIMEOUT]) / 1000 + REPORTED_S
-"""ZooKeeper finds all registrations in its log when it starts, and goes on with those that it had.
-A session of somebody who does not come back ends after so long."""
+registration ends with its session (3 or 6 s here): what stands after this time is the new one."""
 
 OWN_WORD_S = 1.0
 """A broker that was paused remembers itself as registered until its next heartbeat is answered; its
@@ -160,7 +156,10 @@ class HitBrokers:
         if view.asked not in self._targets or (view.asked in restarted and not kept):
             return True
         self._own_word_s = self._own_word_s or now_s
-        return now_s - self._own_word_s >= (KEPT_WORD_S if kept else OWN_WORD_S)
+        # ZooKeeper finds all registrations in its log when it starts, and goes on with those that
+        # it had: a session of somebody who does not come back ends later.
+        word_s = self._site.session_s + REPORTED_S if kept else OWN_WORD_S
+        return now_s - self._own_word_s >= word_s
 
     def _since_heal_s(self) -> float:
         return 0.0 if self._healed_s is None else stopwatch_s() - self._healed_s

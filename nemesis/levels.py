@@ -21,8 +21,8 @@ class Level:
         aftermath: Whether the next fault of a lane is due at the planned heal of the last one,
             before the cluster is whole, and strikes those who have just come back, or been elected.
         lanes: How many faults are in force side by side that take nodes, or their links.
-        spares_majority: Whether the second one hits only who is hit already, so that a majority
-            stays whole.
+        spares_majority: Whether the second one hits only the one process that is known to be hit
+            already, so that a majority stays whole.
         says: What is new in it, for people.
         lull_s: So long no fault begins at the end of each `LULL_EVERY_S`: where a
             majority may be gone, it would else be gone nearly always, and what is never

@@ -25,8 +25,8 @@ from nemesis.protocol import (
     FAILURES,
     Aim,
     Fault,
-    FaultMaker,
     LeavesTopics,
+    Named,
     OfPartition,
     Patience,
     Site,
@@ -98,19 +98,6 @@ class Book:
     lulls: Lulls = field(default_factory=lambda: Lulls(0.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """What a scripted fault hits, known beforehand: no role to be resolved, no kind to look up.
-
-    Attributes:
-        nodes: Its targets.
-        make: Makes it.
-    """
-
-    nodes: tuple[str, ...]
-    make: FaultMaker
-
-
 class Life:
     """One scheduled fault, driven by the runner: `begin`, `hold`, `heal`, `confirm_healed`.
 
@@ -162,6 +149,17 @@ class Life:
     def hit(self) -> tuple[str, ...]:
         """Its targets; none as long as they are sought."""
         return self.row.targets
+
+    @property
+    def of_one(self) -> bool:
+        """Whether its targets are one process."""
+        return {*self.hit} == {*self._site.together(self.hit[:1])}
+
+    @property
+    def reach(self) -> tuple[str, ...]:
+        """Whom it can strike rather than its target."""
+        roster, kind = self._roster(), KINDS[self.scheduled.kind]
+        return roster.everybody if kind.on_controllers else roster.nodes
 
     @property
     def led(self) -> frozenset[TopicPartition]:
@@ -426,10 +424,8 @@ class Life:
         """
         if (strikes := self.scheduled.strikes) is None:
             return None
-        roster, kind = self._roster(), KINDS[self.scheduled.kind]
-        among = roster.everybody if kind.on_controllers else roster.nodes
         others = [each for each in self._book.lives if each is not self]
-        found = struck_by(strikes, others, view, among, now_s=stopwatch_s())
+        found = struck_by(strikes, others, view, self.reach, now_s=stopwatch_s())
         if strikes is Strikes.STRUCK and not found and any(map(is_down, others)):
             raise NoTargetError("who is hit already is none of those whom it can strike")
         if not found:

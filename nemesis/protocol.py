@@ -21,6 +21,7 @@ from cluster.protocol import (
     ProcessId,
     SharesProcesses,
 )
+from cluster.sessions import OUR_SESSION_S
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
@@ -42,6 +43,7 @@ class Site:
         disk_of: The files of a node's folder, for faults of its disk; None: not at hand.
         controllers: Who keeps the metadata beside the nodes: controllers of their own, ZooKeeper.
         machines: All that have links; none: the nodes and controllers.
+        session_s: For how long a broker that is gone counts as alive.
     """
 
     cluster: Cluster
@@ -51,6 +53,7 @@ class Site:
     disk_of: Callable[[str], Disk] | None = None
     controllers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
+    session_s: float = OUR_SESSION_S
 
     @classmethod
     def of(
@@ -60,6 +63,7 @@ class Site:
         state_of: Callable[[ProcessId], str | None] | None = None,
         *,
         machines: Sequence[str] = (),
+        session_s: float = OUR_SESSION_S,
     ) -> Self:
         """Return the site of a run; `state_of` None: the hosts know."""
         return cls(
@@ -70,6 +74,7 @@ class Site:
             disk_of=hosts.disk,
             controllers=_beside(cluster),
             machines=tuple(machines),
+            session_s=session_s,
         )
 
     @property
@@ -180,3 +185,16 @@ class LeavesTopics(Protocol):
 
 FaultMaker = Callable[[Aim, Site], Fault]
 """Makes a fault; changes nothing yet. Raises `ClusterError` if this site cannot have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What a scripted fault hits, known beforehand: no role to be resolved, no kind to look up.
+
+    Attributes:
+        nodes: Its targets.
+        make: Makes it.
+    """
+
+    nodes: tuple[str, ...]
+    make: FaultMaker

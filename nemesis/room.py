@@ -7,7 +7,7 @@ be sought: until it is over, or does not begin.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from nemesis.aftermath import Strikes, is_down
+from nemesis.aftermath import Strikes, is_down, is_held
 from nemesis.life import Life
 from nemesis.registry import KINDS
 from results.record.runtime import new_lock
@@ -59,11 +59,17 @@ class Room:
         if any(KINDS[each.scheduled.kind].divides for each in (life, *others)):
             return not others  # What divides the nodes leaves none that may be lost.
         if life.scheduled.strikes is Strikes.STRUCK:  # It hits who is hit already.
-            ready = [is_down(each) and not _are_alike(each, life) for each in others]
+            ready = [_can_be_struck(each, life) for each in others]
             return ready == [True] or (alone and not others)
         hit = {node for each in others for node in each.hit}
         sought = sum(not each.hit for each in others)
         return len(hit) + sought <= self._spare
+
+
+def _can_be_struck(held: Life, life: Life) -> bool:
+    """Tell whether a fault can strike who is hit by another one, and takes nobody more by that."""
+    within = not {*held.hit}.isdisjoint(life.reach)
+    return is_held(held) and within and not _are_alike(held, life)
 
 
 def _are_alike(one: Life, other: Life) -> bool:

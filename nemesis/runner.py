@@ -1,13 +1,13 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 
 from cluster.protocol import Cluster, Hosts, ProcessId
-from cluster.sessions import hidden_s
+from cluster.sessions import hidden_s, session_s
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -96,7 +96,7 @@ class Nemesis:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
         self._kind_of_hosts = plan.hosts
-        self._site = Site.of(cluster, hosts, state_of)
+        self._site = Site.of(cluster, hosts, state_of, session_s=session_s(plan))
         self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         self._lives: list[Life] = []
@@ -198,6 +198,7 @@ class Nemesis:
             left.remove(life)
             # One that is preferred, because its lane is late, need not be due.
             due_s = started_s + min(life.scheduled.at_s, left[0].scheduled.at_s if left else inf)
+            self._mend_until(due_s, lives, stop)
             if self._turns.stopped_before(life, due_s, stop):
                 return
             if self._schedule.spares_majority and not self._found_room(life, lives, stop):
@@ -208,12 +209,14 @@ class Nemesis:
                 self._take_turn(life, lives, started_s, stop)
             if stop.is_set():
                 return
+        self._mend_until(inf, lives, stop)
 
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
-        """Return who is next in a lane: the first, or if the lane is late, a family without effect.
+        """Return who is next in a lane: the first, or if the lane is late, one of a new family.
 
         A lane that is late does not get to its end. What it leaves out then is of families that
-        had an effect already, as far as others are left.
+        had a turn already, as far as others are left. A turn in vain counts, also if no target was
+        found: a family that has no effect in this run would else take the turns of all others.
 
         Args:
             left: Of the lane, in the order of the schedule.
@@ -221,16 +224,16 @@ class Nemesis:
         """
         if now_s <= left[0].scheduled.at_s + CALM_S:
             return left[0]
-        begun = [each.row.spec for each in self._lives if each.row.spec.begun]
-        done = {each.row.spec.family for each in self._lives if each.confirmed}
-        tried = Counter(spec.family for spec in begun)
-        missing = [
+        had_turns = {
+            each.row.spec.family for each in self._lives if each.phase is not FaultPhase.WAITING
+        }
+        new = (
             each
             for each in left
-            if each.row.spec.family not in done
+            if each.row.spec.family not in had_turns
             and now_s + self._lasts_s(each) <= self._time_limit_s
-        ]
-        return min(missing or left[:1], key=lambda each: tried[each.row.spec.family])
+        )
+        return next(new, left[0])
 
     def _take_turn(self, life: Life, lives: Sequence[Life], started_s: float, stop: Event) -> None:
         """Have a fault that is due wait for its turn, and live; or record why it does not."""
@@ -312,6 +315,19 @@ class Nemesis:
                 life.skip("it takes or parts all nodes, and a fault before it was not over")
                 return False
         return not stop.is_set()
+
+    def _mend_until(self, until_s: float, lives: Sequence[Life], stop: Event) -> None:
+        """Go on ending what of this lane is not over: other lanes may wait for that.
+
+        Args:
+            until_s: At most so long, in seconds of `stopwatch_s`.
+            lives: Of the lane.
+            stop: Ends it early.
+        """
+        while any(life.in_force for life in lives) and stopwatch_s() < until_s:
+            self._heal_late(lives, stop)
+            if pause_until(min(until_s, stopwatch_s() + RETRY_S), stop):
+                return
 
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
         """Try once more to end what of this lane is not over: what stood in its way may be gone."""

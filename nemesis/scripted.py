@@ -16,6 +16,7 @@ from cluster.protocol import (
     Link,
     ProcessId,
 )
+from cluster.sessions import OUR_SESSION_S
 from nemesis.broker_effects import StopEffect
 from nemesis.brokers import GONE, STOPPED
 from nemesis.claims import Claims
@@ -24,10 +25,10 @@ from nemesis.cut import Cut
 from nemesis.grudges import grudge_of
 from nemesis.kill import Kill
 from nemesis.ledger import Ledger
-from nemesis.life import CONFIRM_LIMIT_S, Book, Life, Named
+from nemesis.life import CONFIRM_LIMIT_S, Book, Life
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
-from nemesis.protocol import FaultMaker, Patience, Site
+from nemesis.protocol import FaultMaker, Named, Patience, Site
 from nemesis.rows import FaultRows
 from nemesis.scheduled import ScheduledFault
 from nemesis.stop import Stop
@@ -88,6 +89,7 @@ class ScriptedFaults:
         paths: Where the ledger and the `faults` stream go, and the nodes' files are.
         seed: The run's.
         machines: All that have links; none: the nodes and controllers.
+        session_s: For how long a broker that is gone counts as alive.
         state_of: How to learn a process's state; None: the hosts know.
     """
 
@@ -100,10 +102,11 @@ class ScriptedFaults:
         paths: RunPaths,
         seed: int,
         machines: Sequence[str] = (),
+        session_s: float = OUR_SESSION_S,
         state_of: Callable[[ProcessId], str | None] | None = None,
     ) -> None:
         self._cluster = cluster
-        self._site = Site.of(cluster, hosts, state_of, machines=machines)
+        self._site = Site.of(cluster, hosts, state_of, machines=machines, session_s=session_s)
         self._clock, self._seed = clock, seed
         self._ledger, self._rows = Ledger(paths.ledger), FaultRows(paths.live)
         self._started_s = stopwatch_s()

@@ -14,6 +14,7 @@ from rich.console import Console
 from cluster.kafka.asking import Asker
 from cluster.nodes import machines
 from cluster.protocol import ClusterError, ClusterView
+from cluster.sessions import session_s
 from cluster.systems.system import Deployment
 from harness.arena import Arena
 from harness.healing import Healing
@@ -120,6 +121,7 @@ class ScriptedLife:
             paths=arena.paths,
             seed=plan.seed,
             machines=machines(plan),
+            session_s=session_s(plan),
         )
         arena.undo.callback(faults.close)
         self._healing = Healing(partial(faults.heal_all, away=self._away), arena.reach)

@@ -260,6 +260,37 @@ def test_faults_that_move_leaders_by_order_keep_leaders_from_going_back() -> Non
         assert not any(name in drawn(seed, nemesis=nemesis).broker for seed in SEEDS[:10])
 
 
+def test_the_cleaner_keeps_tombstones_for_as_long_as_it_does_by_default() -> None:
+    """A replica that is away for longer than they are kept would miss them, and be right."""
+    plans = [drawn(seed, workload="groups") for seed in SEEDS]
+    assert any("log.cleaner.backoff.ms" in plan.broker for plan in plans)
+    assert not any("log.cleaner.delete.retention.ms" in plan.broker for plan in plans)
+
+
+@pytest.mark.parametrize("name", ["replica.fetch.max.bytes", "replica.fetch.response.max.bytes"])
+@pytest.mark.parametrize("more", [{"rate": 500}, {"rate": 2000}, {"load": "heavy"}])
+def test_followers_fetch_little_only_where_little_is_sent(
+    name: str, more: Mapping[str, object]
+) -> None:
+    plans = [drawn(seed, more) for seed in SEEDS]
+    assert {name in plan.broker for plan in plans} == {False, *([True] * (more == {"rate": 500}))}
+
+
+@pytest.mark.parametrize("time_limit_s", [600, 601])
+def test_a_long_run_has_no_segments_of_some_kib(time_limit_s: int) -> None:
+    plans = [drawn(seed, system="kafka:3.9.1", rate=50, time_limit_s=time_limit_s)
+             for seed in SEEDS]  # fmt: skip
+    sizes = {plan.broker.get("log.segment.bytes") for plan in plans}
+    assert sizes == {None, "1048576", *(("16384", "65536") if time_limit_s == 600 else ())}
+
+
+@pytest.mark.parametrize("hold_s", [7.9, 8, 20])
+def test_no_delivery_ends_under_a_fault_that_was_written_by_hand(hold_s: float) -> None:
+    fault = {"at_s": 3, "kind": "kill", "target": "n1", "hold_s": hold_s}
+    plans = [drawn(seed, faults=[fault]) for seed in SEEDS]
+    assert {plan.delivery_timeout_s for plan in plans} == ({30, 8} if hold_s < 8 else {30})
+
+
 def test_a_key_is_taken_apart_at_its_table_alone() -> None:
     assert split("rate") == ("", "rate")
     assert split("broker.num.io.threads") == ("broker", "num.io.threads")
@@ -335,3 +366,37 @@ def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:
     assert moved(small, "kafka:3.5.2", run_id="log/1").plan.broker == small.broker
     own = small.model_copy(update={"swarmed": ()})  # As if the user had set it all.
     assert moved(own, "kafka:4.3.1", run_id="log/1").plan.broker == small.broker
+
+
+def test_what_was_drawn_after_a_setting_does_not_take_it_to_a_system_that_has_it_not() -> None:
+    """Of the stored plan nobody would say that little is sent: payloads were drawn after it."""
+    name = "log.segment.bytes"
+    plans = [drawn(seed, system="kafka:3.9.1", rate=50) for seed in SEEDS]
+    sized = [plan for plan in plans if name in plan.broker and plan.contents.sizes]
+    assert sized
+    for plan in sized:
+        assert name not in moved(plan, "command:/b.toml", run_id="log/1").plan.broker
+        assert moved(plan, "kafka:3.5.2", run_id="log/1").plan.broker[name] == plan.broker[name]
+
+
+@pytest.mark.parametrize("workload", ["groups", "pipeline"])
+def test_a_protocol_of_groups_that_an_older_control_lacks_is_left_out_and_said(
+    workload: str,
+) -> None:
+    plans = [drawn(seed, system="kafka:4.0.0", workload=workload) for seed in SEEDS]
+    protocols = set()
+    for plan in plans:
+        old, same = (
+            moved(plan, system, run_id="log/1") for system in ("kafka:3.9.1", "kafka:4.2.0")
+        )
+        consumer = plan.group_protocol == "consumer"
+        protocols.add(plan.group_protocol)
+        assert same.plan.group_protocol == plan.group_protocol
+        assert old.plan.group_protocol == ("mixed" if consumer else plan.group_protocol)
+        told = [note for note in old.notes if note.startswith("group_protocol = consumer, which")]
+        assert len(told) == consumer
+        assert ("group_protocol" in old.plan.swarmed) == (plan.group_protocol == "classic")
+    assert protocols == {"mixed", "classic", "consumer"}
+    by_user = drawn(1, system="kafka:4.0.0", workload=workload, group_protocol="consumer")
+    with pytest.raises(PlanError, match=r"Kafka 3\.9\.1 has no consumer protocol"):
+        moved(by_user, "kafka:3.9.1", run_id="log/1")

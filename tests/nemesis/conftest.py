@@ -231,10 +231,11 @@ class World:
         overlapping: bool = False,
         spares_majority: bool = True,
         lull_s: float = 0.0,
+        plan: Plan | None = None,
     ) -> Nemesis:
         """Return a nemesis with a schedule of these faults."""
         made = Nemesis(
-            plan=Plan(),
+            plan=plan or Plan(),
             schedule=Schedule(
                 faults=faults,
                 overlapping=overlapping,
@@ -257,6 +258,7 @@ class World:
         meanwhile: Callable[[], object] = lambda: None,
         spares_majority: bool = True,
         lull_s: float = 0.0,
+        plan: Plan | None = None,
     ) -> dict[int, tuple[float | None, str | None]]:
         """Play faults in virtual time.
 
@@ -268,7 +270,9 @@ class World:
 
         def life() -> None:
             stop = new_event()
-            nemesis = self.nemesis(*faults, spares_majority=spares_majority, lull_s=lull_s)
+            nemesis = self.nemesis(
+                *faults, spares_majority=spares_majority, lull_s=lull_s, plan=plan
+            )
             task = start(lambda: nemesis.run(stop), "nemesis", awaited=True)
             meanwhile()
             task.join(ends_s)

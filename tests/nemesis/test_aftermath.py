@@ -29,6 +29,7 @@ class Done:
     over_s: float | None = None
     takes: bool = True
     confirmed: bool = True
+    of_one: bool = True
 
 
 def view(leader: str | None) -> ClusterView:
@@ -88,6 +89,14 @@ def test_who_is_struck_has_a_fault_that_takes_nodes() -> None:
     over = Done(hit=("n3",), over_s=3)
     assert struck(Strikes.STRUCK, cut, clock, over) == ["n2"]
     assert struck(Strikes.STRUCK, clock, over) == []
+
+
+def test_who_may_be_whole_is_not_struck() -> None:
+    """One broker at a time is away in a roll; a fault without an effect has taken none yet."""
+    roll = Done(hit=NODES, in_force=True, of_one=False)
+    begun = Done(hit=("n1",), in_force=True, confirmed=False)
+    assert struck(Strikes.STRUCK, roll) == struck(Strikes.STRUCK, begun) == []
+    assert struck(Strikes.STRUCK, begun, roll, Done(hit=("n2",), in_force=True)) == ["n2"]
 
 
 @pytest.mark.parametrize("strikes", Strikes)

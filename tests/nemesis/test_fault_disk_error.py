@@ -7,9 +7,12 @@ import pytest
 from cluster.protocol import DISK_REQUESTS, ClusterError
 from nemesis.disk_error import DiskError
 from nemesis.effects import effect_to_json
+from nemesis.life import FaultPhase
 from nemesis.protocol import Patience
 from nemesis.scheduled import ScheduledFault
 from nemesis.undo import MendDisk, Restart
+from results.record.clock import wait_until
+from results.record.runtime import start
 from tests.nemesis.broken_disks import FakeFaultyDisks, aimed, broken_proof
 from tests.nemesis.conftest import World
 
@@ -149,7 +152,15 @@ def test_the_sweep_says_that_a_disk_is_still_broken(world: World, hosts: FakeFau
     nemesis = world.nemesis(
         ScheduledFault(fault_id=1, at_s=0, kind="disk-error", target="n1", hold_s=0)
     )
-    nemesis.run(world.stop)
+    task = start(lambda: nemesis.run(world.stop), "nemesis", awaited=True)
+    wait_until(
+        lambda: [each.phase for each in nemesis.in_force()] == [FaultPhase.HEALING],
+        timeout_s=60,
+        what="the heal",
+    )
+    world.stop.set()
+    task.join()
+    task.result()
     report = nemesis.heal_all(limit_s=1.2)
     assert hosts.broken
     assert not report.undone, report

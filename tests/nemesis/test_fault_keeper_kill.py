@@ -1,12 +1,13 @@
 """The fault `keeper-kill`, on a cluster in memory, and how it is proven elsewhere."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from cluster.protocol import Ability, ClusterError, ClusterView, ProcessId
-from nemesis import brokers
+from cluster.sessions import SESSION_TIMEOUT
 from nemesis.brokers import broker_runs
 from nemesis.keeper_kill import keeper_kill
 from nemesis.pause import Pause
@@ -15,9 +16,11 @@ from nemesis.schedule import deal_schedule, unsupported
 from nemesis.sweep import sweep
 from nemesis.targets import KEEPER
 from nemesis.undo import Restart
+from results.record.clock import NS_PER_S
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.plan_parts import PlannedFault
-from tests.nemesis.conftest import FakeCluster, FakeHostsWithoutCuts
+from tests.nemesis.both_worlds import fault
+from tests.nemesis.conftest import FakeCluster, FakeHostsWithoutCuts, World
 from tests.nemesis.proofs import Proof
 
 KEPT = Plan(system="kafka:3.9.1:zookeeper", nemesis=(KEEPER, "keeper-links"), time_limit_s=300)
@@ -59,18 +62,12 @@ class WithZooKeeper(FakeCluster):
         return view and replace(view, asked="zk")
 
 
-@pytest.fixture
-def short_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "KEPT_WORD_S", 1.0)
-
-
 def _site() -> tuple[Site, WithZooKeeper]:
     cluster = WithZooKeeper(["n1", "n2", "n3"])
-    site = Site.of(cluster, FakeHostsWithoutCuts(), cluster.state_of)
+    site = Site.of(cluster, FakeHostsWithoutCuts(), cluster.state_of, session_s=0.5)
     return site, cluster
 
 
-@pytest.mark.usefixtures("short_sessions")
 def test_it_is_gone_and_comes_back_and_no_broker_is_touched() -> None:
     site, cluster = _site()
     fault = keeper_kill(Aim(fault_id=1, targets=("zk",), rng=Random(0)), site)
@@ -89,7 +86,6 @@ def test_it_is_gone_and_comes_back_and_no_broker_is_touched() -> None:
     assert cluster.calls == ["kill zk", "start zk", "start zk"]
 
 
-@pytest.mark.usefixtures("short_sessions")
 def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() -> None:
     site, cluster = _site()
     fault = keeper_kill(Aim(fault_id=1, targets=("zk",), rng=Random(0)), site)
@@ -102,7 +98,6 @@ def test_what_it_finds_in_its_log_may_end_with_a_session_and_proves_no_heal() ->
     assert fault.confirm_healed(SOON) is not None
 
 
-@pytest.mark.usefixtures("short_sessions")
 def test_nobody_is_back_on_the_word_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     site, cluster = _site()
     for make, targets in ((keeper_kill, ("zk",)), (Pause, ("n1", "n2", "n3"))):
@@ -185,3 +180,15 @@ def test_it_is_dealt_and_aimed_at_zookeeper_alone() -> None:
     assert "is about all of ZooKeeper (zk); use keeper" in refusal("keeper-kill", "n1")
     assert "which only keeper-kill, " in refusal("isolate", KEEPER)
     assert "keeps the metadata of this plan; use controller" in refusal("kill", KEEPER, Plan())
+
+
+@pytest.mark.parametrize(("session", "wait_s"), [({}, 3.5), ({SESSION_TIMEOUT: "6000"}, 6.5)])
+def test_a_session_ends_as_late_as_the_plan_has_it(
+    world: World, session: Mapping[str, str], wait_s: float
+) -> None:
+    world.cluster = WithZooKeeper(["n1", "n2", "n3"])
+    plan = plan_from({"system": "kafka:2.8.1:zookeeper", "broker": session})
+    world.played(fault(1, "keeper-kill", "keeper", hold_s=1), plan=plan)
+    (row,) = world.last_rows()
+    waited_s = (row["healed_ns"] - row["confirmed_ns"]) / NS_PER_S - 1
+    assert waited_s == pytest.approx(wait_s, abs=0.5)

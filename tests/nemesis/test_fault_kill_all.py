@@ -15,8 +15,10 @@ from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from nemesis.scheduled import ScheduledFault
 from nemesis.targets import SERVERS
+from results.record.clock import wait_until
 from results.record.plan import Plan, PlanError
 from results.record.plan_parts import PlannedFault
+from results.record.runtime import start
 from tests.nemesis.conftest import FakeCluster, World
 from tests.nemesis.proofs import Proof
 from tests.nemesis.simulated_room import now
@@ -115,11 +117,18 @@ def test_it_keeps_no_other_fault_from_what_that_has_room_for(
         )
     )
     nemesis = world.nemesis(one, outage, other)
-    nemesis.run(world.stop)
+    task = start(lambda: nemesis.run(world.stop), "nemesis", awaited=True)
+    wait_until(
+        lambda: [row["fault_id"] for row in world.last_rows() if row["healed_ns"]] == [3],
+        timeout_s=60,
+        what="the last fault to be over",
+    )
     rows = {row["fault_id"]: row for row in world.last_rows()}
     assert "takes or parts all nodes" in rows[2]["spec"]
-    assert rows[3]["healed_ns"] is not None
     assert [each.fault_id for each in nemesis.in_force()] == [1]
+    world.stop.set()
+    task.join()
+    task.result()
 
 
 def test_it_means_all_servers_controllers_of_their_own_among_them() -> None:

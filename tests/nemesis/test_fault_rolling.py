@@ -31,7 +31,7 @@ def test_nobody_is_stopped_before_the_one_before_is_back(
     monkeypatch.setattr("nemesis.rolling.WHOLE_LIMIT_S", 0.2)
     monkeypatch.setattr("nemesis.runner.BACK_LIMIT_S", 0.1)
     world.cluster.asleep.add("n2")
-    world.nemesis(ROLL).run(world.stop)
+    world.played(ROLL)
     (row,) = world.last_rows()
     assert row["confirmed_ns"] is None
     assert "for n2 to be back; restarted before: n1" in row["effect"]

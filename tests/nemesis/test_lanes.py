@@ -10,7 +10,8 @@ import pytest
 from cluster.protocol import ClusterView
 from nemesis.aftermath import Strikes
 from nemesis.scheduled import ScheduledFault
-from results.record.clock import NS_PER_S, pause_until
+from results.record.clock import NS_PER_S, pause_until, stopwatch_s
+from results.record.plan import plan_from
 from tests.nemesis.both_worlds import fault
 from tests.nemesis.conftest import FakeCluster, World
 
@@ -118,6 +119,69 @@ def test_nobody_is_struck_beside_what_parts_all_nodes(world: World, kind: str) -
     assert rows[2]["targets"] == (["n3"] if kind == "halves" else ["n1"])
 
 
+def test_nobody_is_struck_while_brokers_are_restarted_one_by_one(world: World) -> None:
+    """The roll has all nodes, and one of them is away: another one would be one too many."""
+    whole, one_by_one = world.cluster.stop_node, []
+
+    def slowly(node: str, timeout_s: float) -> bool:
+        one_by_one.append(node)
+        ended = whole(node, timeout_s)
+        pause_until(stopwatch_s() + 2)
+        return ended
+
+    world.cluster.stop_node = slowly  # type: ignore[method-assign] # as a broker ends, in seconds
+    world.played(
+        fault(1, "rolling-restart", "all", hold_s=1), striking(2, "isolate", "n2", at_s=1, lane=1)
+    )
+    rows = rows_of(world)
+    assert sorted(one_by_one) == rows[1]["targets"] == ["n1", "n2", "n3"]
+    assert rows[2]["requested_ns"] >= rows[1]["healed_ns"] >= 7 * NS_PER_S
+    assert rows[2]["targets"] == ["n2"]
+
+
+def test_nobody_is_struck_before_something_was_done_to_them(world: World) -> None:
+    at_once = world.cluster.kill_node
+
+    def late(node: str) -> None:
+        pause_until(stopwatch_s() + 5)
+        at_once(node)
+
+    world.cluster.kill_node = late  # type: ignore[method-assign] # it takes long to begin
+    world.played(fault(1, "kill", "n1", hold_s=5), striking(2, "isolate", "n2", at_s=1, lane=1))
+    rows = rows_of(world)
+    assert rows[1]["confirmed_ns"] <= rows[2]["requested_ns"] < rows[1]["healed_ns"]
+    assert rows[2]["targets"] == ["n1"]
+
+
+class WithControllers(FakeCluster):
+    """Brokers, and a controller that is a process like theirs."""
+
+    controllers = ("n101",)
+
+    def start(self) -> None:
+        super().start()
+        self.start_node("n101")
+
+    def is_back(self, node: str) -> bool:
+        return self.states.get(self.processes[node]) == "S"
+
+
+@pytest.mark.parametrize("hit", ["n101", "n1"])
+def test_who_strikes_brokers_alone_waits_while_a_controller_is_hit(world: World, hit: str) -> None:
+    world.cluster = WithControllers(["n1", "n2", "n3"])
+    nemesis = world.nemesis(
+        fault(1, "kill", hit),
+        striking(2, "isolate", "n2", at_s=1, lane=1),
+        plan=plan_from({"system": "kafka:4.3.1:controllers"}),
+    )
+    killed, striker = nemesis._lives
+    killed.begin(world.stop)
+    assert killed.hit == (hit,)
+    assert nemesis._room.find(striker, alone=True) == (hit == "n1")
+    assert nemesis.heal_all().healed
+    assert nemesis._room.find(striker, alone=True)
+
+
 @pytest.fixture
 def lulls(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Of ten seconds the last four are a lull."""
@@ -199,7 +263,7 @@ LONG = fault(1, "kill", "n1", hold_s=20)
 @pytest.mark.parametrize(
     ("faults", "order"),
     [
-        # The kill had its effect already: the pause, which has none, is first, be it due or not.
+        # The kill had its turn already: the pause, which had none, is first, be it due or not.
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=10)), [1, 3, 2]),
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=50)), [1, 3, 2]),
         # A lane that is not late plays as it was dealt.
@@ -208,18 +272,18 @@ LONG = fault(1, "kill", "n1", hold_s=20)
         # What has no room any more is not preferred.
         ((LONG, fault(2, "kill", "n2", at_s=5), fault(3, "pause", "n3", at_s=10, hold_s=45)),
          [1, 2, 3]),
-        # Families without an effect keep their order.
+        # Families without a turn keep their order.
         ((LONG, fault(2, "pause", "n2", at_s=5), fault(3, "isolate", "n3", at_s=9)), [1, 2, 3]),
     ],
     ids=["due", "not due", "in time", "no room", "in order"],
 )  # fmt: skip
-def test_a_lane_that_is_late_goes_on_with_a_family_that_had_no_effect(
+def test_a_lane_that_is_late_goes_on_with_a_family_that_had_no_turn(
     world: World, faults: Sequence[ScheduledFault], order: list[int]
 ) -> None:
     assert order_of(world.played(*faults)) == order
 
 
-def test_an_effect_of_another_lane_counts(world: World) -> None:
+def test_a_turn_in_another_lane_counts(world: World) -> None:
     began = world.played(
         fault(1, "kill", "n1", hold_s=20),
         fault(2, "kill", "n2", at_s=5),
@@ -242,6 +306,25 @@ def test_a_family_that_was_tried_in_vain_comes_after_one_that_was_not(world: Wor
     assert order_of(began) == [1, 2, 5, 3, 4]
 
 
+def test_a_family_that_finds_no_target_leaves_the_others_their_turns(world: World) -> None:
+    """Every ISR is full: the first family seeks the last one of an ISR for ten seconds, in vain."""
+    kinds = (("kill", "last-isr"), ("isolate", "n1"), ("pause", "n2"))
+    began = world.played(
+        *(fault(number, *kinds[(number - 1) % 3], at_s=number) for number in range(1, 10))
+    )
+    assert [number for number, (_, why) in began.items() if why] == [1, 4, 7]
+    assert order_of(began) == [*range(1, 10)]
+
+
+def test_a_family_whose_target_was_not_found_had_its_turn(world: World) -> None:
+    began = world.played(
+        fault(1, "kill", "last-isr"),
+        fault(2, "kill", "last-isr", at_s=2),
+        fault(3, "pause", "n2", at_s=4),
+    )
+    assert order_of(began) == [1, 3, 2]
+
+
 def test_what_a_late_lane_leaves_out_is_recorded(world: World) -> None:
     began = world.played(
         fault(1, "kill", "n1", hold_s=40),
@@ -251,3 +334,22 @@ def test_what_a_late_lane_leaves_out_is_recorded(world: World) -> None:
     assert order_of(began) == [1, 3, 2]
     assert began[3][1] is None
     assert began[2][1] == "the main phase was too short for it by the time its turn came"
+
+
+@pytest.mark.parametrize("more", [(), (fault(3, "kill", "n1", at_s=55),)], ids=["out", "idle"])
+def test_what_was_not_over_is_ended_though_its_lane_has_nothing_to_do(
+    world: World, more: Sequence[ScheduledFault]
+) -> None:
+    """The broker of the first fault registers after 40 s: the other lane waits no longer."""
+    world.cluster.asleep.add("n1")
+
+    def register() -> None:
+        pause_until(stopwatch_s() + 40)
+        world.cluster.asleep.clear()
+
+    waits = fault(2, "pause", "n2", at_s=2, lane=1)
+    began = world.played(fault(1, "kill", "n1", hold_s=1), waits, *more, meanwhile=register)
+    at_s, why = began[2]
+    assert why is None
+    assert at_s == pytest.approx(41.5, abs=1.5)
+    assert rows_of(world)[1]["healed_ns"] / NS_PER_S == pytest.approx(41, abs=1)
