@@ -24,6 +24,7 @@ from harness.suites.leading import Resumption, opened
 from harness.suites.nights import NightFolder, suite_folder
 from harness.suites.retention import retire
 from harness.suites.suite import SuiteError, load_suite
+from results.index.catalogue import FILE_NAME
 from results.index.database import connect
 from results.nights import write_night
 from results.record.clock import unix_s, wait_until
@@ -62,11 +63,11 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def snapshot(folder: Path) -> dict[str, bytes | str]:
-    """Return what lies in a folder: contents, and where links lead."""
+    """Return what lies in a folder: contents, and where links lead; not the store's own index."""
     return {
         str(path): str(path.readlink()) if path.is_symlink() else path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_symlink() or path.is_file()
+        if (path.is_symlink() or path.is_file()) and path.name != FILE_NAME
     }
 
 
