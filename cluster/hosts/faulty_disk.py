@@ -169,6 +169,9 @@ def library() -> ModuleType:
     Raises:
         SystemExit: It is missing, or finds no libfuse, or one that it does not know.
     """
+    # Asked for a library that is not there, as libfuse 2, ctypes has gcc look for it, whose
+    # temporary files stay behind when both are killed.
+    os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
     try:
         return importlib.import_module("mfusepy")  # Which opens libfuse.
     except ImportError as missing:
