@@ -419,8 +419,8 @@ class Life:
         """Return and take whom a fault strikes rather than its target, None if that is nobody.
 
         Raises:
-            NoTargetError: It is to strike who is hit already, and cannot for now: its own target
-                would be one more.
+            NoTargetError: It is to strike who is hit already, and no single process is known
+                to be. Its own target would be one more.
         """
         if (strikes := self.scheduled.strikes) is None:
             return None

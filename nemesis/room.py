@@ -29,7 +29,7 @@ class Room:
         self._lock = new_lock()
 
     def find(self, life: Life, *, alone: bool) -> bool:
-        """Keep room for a fault; False: there is none for now.
+        """Keep room for a fault; return whether there is any at this moment.
 
         Args:
             life: The fault.

@@ -159,7 +159,7 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
 
 
 def _refuse_another(folder: NightFolder, asked: Suite) -> None:
-    """Refuse to go on with a part of a hunt that was begun with other values than asked for now."""
+    """Refuse to resume a part of a hunt that was begun with other values."""
     if asked.hunt is None:
         return
     if others := differences(load_suite(folder.suite), asked):
