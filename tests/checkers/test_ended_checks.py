@@ -105,7 +105,7 @@ def judged_alike(root: Path, verdict: Verdict) -> None:
     assert verdict.valid.value == "valid"
 
 
-@pytest.mark.parametrize("judging", [False, True])
+@pytest.mark.parametrize("judging", [pytest.param(False, marks=pytest.mark.night), True])
 def test_a_check_whose_worker_is_killed_ends_with_the_right_verdict(
     run: Path, *, judging: bool
 ) -> None:

@@ -137,8 +137,18 @@ def test_the_command_judges_runs_on_any_path_that_spark_reads(
             there, here = (pq.read_table(RunPaths(each).table(name)) for each in (root, copy))
             assert there.num_rows
             assert there.drop_columns("run_id") == here.drop_columns("run_id")
-    (again,) = judge_elsewhere([f"{uri[:-1]}sound"], spark_master=cluster.master)
-    assert (again[0].valid, again[1]) == (Validity.VALID, "")
+
+
+@pytest.mark.spark
+@pytest.mark.night
+def test_a_run_elsewhere_is_judged_a_second_time(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    root = FaithfulRun(11).write(tmp_path / "far" / "sound")
+    for _ in range(2):
+        (judged,) = judge_elsewhere([root.as_uri()], spark_master=cluster.master)
+        assert (judged[0].valid, judged[1]) == (Validity.VALID, "")
 
 
 @pytest.mark.spark

@@ -250,12 +250,11 @@ ROOMS = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "room" in metafunc.fixturenames:
-        late = getattr(metafunc.module, "IN_THE_NIGHT", ())
-        metafunc.parametrize("room", [_at_night(each) if each.id in late else each
-                                      for each in ROOMS])  # fmt: skip
-    if "namespace_room" in metafunc.fixturenames:
-        metafunc.parametrize("namespace_room", NAMESPACE_ROOMS)
+    late = getattr(metafunc.module, "IN_THE_NIGHT", ())
+    for fixture, rooms in (("room", ROOMS), ("namespace_room", NAMESPACE_ROOMS)):
+        if fixture in metafunc.fixturenames:
+            cases = [_at_night(each) if each.id in late else each for each in rooms]
+            metafunc.parametrize(fixture, cases)
 
 
 def _at_night(room: "ParameterSet") -> "ParameterSet":

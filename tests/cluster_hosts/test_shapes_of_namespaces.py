@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
 
 pytestmark = pytest.mark.everything
+IN_THE_NIGHT = ("namespace-ordinary-user",)  # By day the proofs of faults shape links there.
 
 LINKS = list(itertools.permutations(["n1", "n2", "n3"], 2))
 SLOW = Quality(delay_ms=60)

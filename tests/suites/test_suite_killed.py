@@ -58,6 +58,7 @@ entry = "*#2"
 """
 pytestmark = [
     pytest.mark.everything,
+    pytest.mark.night,  # By day a hunt is killed, which is gone on with in the same way.
     pytest.mark.namespaces,
     pytest.mark.timeout(2 * LIMIT_S),
 ]
