@@ -2,7 +2,7 @@
 
     python -m benchmarks.hunts                     # begins, or goes on where it was
     python -m benchmarks.hunts --only kafka-3.4.0  # --again: another part of it
-    python -m benchmarks.hunts --list | --table
+    python -m benchmarks.hunts --list | --table | --search
 
 A step is a part of one hunt: `logquake hunt docs/hunt/hunt.toml` with a system, a control, a
 workload and families of faults. It ends with its first failure, once that is repeated five times,
@@ -10,8 +10,9 @@ and played five times on the control. A part that was killed goes on.
 
 When a part is over, its journal is copied to `docs/hunt/journals/`, and a line is appended to
 `docs/hunt/finds.jsonl`, with the commit of its begin. A find counts only if its runs show the
-mechanism that the ticket describes: each step has a pattern, which is looked for in the logs of the
-brokers and in the verdict of each run that failed. `docs/hunt/finds.md` is written from both.
+mechanism that a ticket describes. `MECHANISMS` has a pattern for each ticket, which is searched for
+in the brokers' logs or in the verdict of each run that failed. `docs/hunt/finds.md` is written from
+both. `--search` searches the kept runs again, after a pattern was added.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +30,12 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from benchmarks.guarded import run
 from benchmarks.night import HOUR_S, LOGQUAKE, OURS, ROOT, code
 from benchmarks.night_results import append, load_lines, write_between
-from harness.suites.hunting.failures import Failure, failures
+from harness.suites.hunting.failures import Failure, failures, is_conclusive
 from harness.suites.hunting.history import history
 from harness.suites.hunting.telling import minutes_of
 from harness.suites.night import Item, NightState
 from harness.suites.nights import NightFolder, nights_of, state_of
 from results.record.atomic import write_atomically
-from results.record.paths import RunPaths
 
 FOLDER = ROOT / "docs" / "hunt"
 FILE, PAGE, RESULTS, JOURNALS = (
@@ -47,15 +47,66 @@ TICKETS = "https://issues.apache.org/jira/browse/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """What a failed run shows if it had the bug that a ticket describes.
+
+    Attributes:
+        pattern: A regular expression.
+        where: Files of the run, as a glob pattern.
+        means: What the pattern shows, for the page.
+    """
+
+    pattern: str
+    where: str = "nodes/*/logs/**/*.log*"
+    means: str
+
+
+VERDICT = "verdict.json"
+MECHANISMS = {
+    "KAFKA-14946": Mechanism(
+        pattern=r"HashTier\.mergeFrom",
+        means="a controller fails while it reverts its state, and its process hangs",
+    ),
+    "KAFKA-14704": Mechanism(
+        pattern=r"Non-monotonic update of high watermark",
+        means="a follower takes a high watermark before it truncates its log below it",
+    ),
+    "KAFKA-14402": Mechanism(
+        pattern=r"behind the end of its transaction \(KAFKA-14402\)", where=VERDICT,
+        means="the logs hold a record of a transaction behind that transaction's marker",
+    ),
+    "KAFKA-5600": Mechanism(
+        pattern=r"answered with the older position of op", where=VERDICT,
+        means="a coordinator answers with a position older than one that it acknowledged",
+    ),
+    "KAFKA-14616": Mechanism(
+        pattern=r"Found stray log dir",
+        means="a broker takes the replica of a topic made again for a stray one, and removes it",
+    ),
+    "KAFKA-13727": Mechanism(
+        pattern=r"LogCleaningException",
+        means="the cleaner fails at an index of aborted transactions that it has damaged",
+    ),
+    "KAFKA-15468": Mechanism(
+        pattern=r"IllegalStateException: TransactionMetadata",
+        means="a coordinator that loads its state while it writes fails at a state of before",
+    ),
+    "KAFKA-6879": Mechanism(
+        pattern=r"KafkaController\$Expire.waitUntilProcessed",
+        means="the controller's thread and that of its session wait for each other",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One hunt.
 
     Attributes:
-        name: Of the hunt.
-        system, control: A release with a bug, and the nearest one without it.
-        workload, nemesis: What it draws from; empty: all.
-        ticket: What is expected.
-        shows: A pattern of what the ticket describes.
+        name: Its name.
+        system, control: A release with a bug, and the nearest release without it.
+        workload, nemesis: The workload and the families it draws from; empty: all.
+        ticket: The bug that is known there: the reason to hunt there.
     """
 
     name: str
@@ -64,7 +115,6 @@ class Step:
     workload: str
     nemesis: str
     ticket: str
-    shows: str
 
     @property
     def options(self) -> list[str]:
@@ -83,42 +133,42 @@ STEPS = (
     Step(
         name="kafka-3.4.0", system="kafka:3.4.0", control="kafka:3.4.1",
         workload="log", nemesis="partition,pause",
-        ticket="KAFKA-14946", shows=r"HashTier\.mergeFrom",
+        ticket="KAFKA-14946",
     ),
     Step(
         name="kafka-3.5.1", system="kafka:3.5.1", control="kafka:3.6.1",
         workload="txn", nemesis="pause,stall-clients",
-        ticket="KAFKA-14402", shows=r"behind the end of its transaction \(KAFKA-14402\)",
+        ticket="KAFKA-14402",
     ),
     Step(
         name="kafka-0.11.0.0", system="kafka:0.11.0.0", control="kafka:0.11.0.1",
         workload="groups", nemesis="kill",
-        ticket="KAFKA-5600", shows=r"answered with the older position of op",
+        ticket="KAFKA-5600",
     ),
     Step(
         name="kafka-3.6.1", system="kafka:3.6.1", control="kafka:3.7.1",
         workload="log", nemesis="remade",
-        ticket="KAFKA-14616", shows=r"Found stray log dir",
+        ticket="KAFKA-14616",
     ),
     Step(
         name="kafka-2.8.1", system="kafka:2.8.1", control="kafka:3.2.1",
         workload="keyed", nemesis="kill,partition",
-        ticket="KAFKA-13727", shows=r"LogCleaningException",
+        ticket="KAFKA-13727",
     ),
     Step(
         name="kafka-3.2.1", system="kafka:3.2.1", control="kafka:3.4.1:zookeeper",
         workload="keyed", nemesis="kill,partition",
-        ticket="KAFKA-14704", shows=r"Non-monotonic update of high watermark",
+        ticket="KAFKA-14704",
     ),
     Step(
         name="kafka-3.4.1", system="kafka:3.4.1", control="kafka:3.8.0",
         workload="keyed", nemesis="kill,partition",
-        ticket="KAFKA-15468", shows=r"IllegalStateException: TransactionMetadata",
+        ticket="KAFKA-15468",
     ),
     Step(
         name="kafka-1.1.0", system="kafka:1.1.0", control="kafka:1.1.1",
         workload="log", nemesis="keeper,keeper-links,pause",
-        ticket="KAFKA-6879", shows=r"KafkaController\$Expire.waitUntilProcessed",
+        ticket="KAFKA-6879",
     ),
 )  # fmt: skip
 
@@ -132,7 +182,7 @@ class Line(BaseModel):
         commit: Of the code when it began; with a + if there were changes.
         took_s: On the wall clock.
         load: Of the machine, over a minute, before and after.
-        shown: The failed runs that show what the ticket describes.
+        shown: By ticket, the failed runs that show its mechanism.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -142,7 +192,7 @@ class Line(BaseModel):
     commit: str
     took_s: float
     load: tuple[float, float]
-    shown: tuple[str, ...]
+    shown: Mapping[str, tuple[str, ...]]
 
 
 _LINE = TypeAdapter(Line)
@@ -172,7 +222,7 @@ def play(step: Step, store: Path) -> Line | None:
     line = Line(
         name=step.name, journal=copy.name, commit=_note_commit(store, step),
         took_s=round(state.active_s, 1), load=(round(before, 2), round(os.getloadavg()[0], 2)),
-        shown=tuple(each for each in _failed(state) if shows(step, store, each)),
+        shown=shown(state, store),
     )  # fmt: skip
     append(RESULTS, line)
     return line
@@ -192,24 +242,33 @@ def _parts(store: Path, step: Step) -> list[NightFolder]:
 
 
 def _failed(state: NightState) -> Iterator[str]:
-    for failure in failures([state]):
-        mine = (*failure.runs, *failure.repeats, *failure.controls)
-        yield from (item.run_id for item in mine if item.run_id and failure.is_had_by(item))
+    yield from (
+        each.run_id for each in state.items.values() if each.reached and each.reached.broken
+    )
 
 
-def shows(step: Step, store: Path, run_id: str) -> bool:
-    """Tell whether a run has what the ticket describes: in a broker's log, or in its verdict."""
-    paths = RunPaths(store / run_id)
-    logs = [*paths.root.glob("nodes/*/logs/**/*.log*"), paths.verdict]
-    wanted = re.compile(step.shows.encode())
-    return any(wanted.search(each.read_bytes()) for each in logs if each.is_file())
+def shown(state: NightState, store: Path) -> dict[str, tuple[str, ...]]:
+    """Return, by ticket, which failed runs of a part show its mechanism."""
+    failed = [*_failed(state)]
+    seen = {
+        ticket: tuple(each for each in failed if shows(mechanism, store / each))
+        for ticket, mechanism in MECHANISMS.items()
+    }
+    return {ticket: runs for ticket, runs in seen.items() if runs}
+
+
+def shows(mechanism: Mechanism, run_folder: Path) -> bool:
+    """Return whether a file of a run has the mechanism's pattern."""
+    wanted = re.compile(mechanism.pattern.encode())
+    files = (each for each in run_folder.glob(mechanism.where) if each.is_file())
+    return any(wanted.search(each.read_bytes()) for each in files)
 
 
 def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
-    """Return what was found, in Markdown."""
+    """Return what was found, and what was tried in vain, in Markdown."""
     rows = [
-        "| Ticket | Release | Broke | Repeats | Control | Shows its mechanism | Command | Date |",
-        "|---|---|---|---|---|---|---|---|",
+        "| Ticket | Release | Repeats | Control | Broke | Command | Date |",
+        "|---|---|---|---|---|---|---|",
     ]
     vain = [
         "", "What was tried in vain:", "",
@@ -218,40 +277,79 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
     for step in STEPS:
         mine = [each for each in lines if each.name == step.name]
         states = [state_of(journals / each.journal) for each in mine]
-        shown = {run_id for each in mine for run_id in each.shown}
-        found = failures(states)
-        rows += [_row(step, each, shown) for each in found]
-        if mine and not any(_is_found(each, shown) for each in found):
+        seen = {
+            ticket: {run for each in mine for run in each.shown.get(ticket, ())}
+            for ticket in MECHANISMS
+        }
+        for failure in failures(states):
+            rows += _rows(step, failure, seen)
+        if mine and not seen[step.ticket]:
             runs = history(states)
             minutes = max(minutes_of(runs).values(), default=0.0)
             vain.append(
-                f"| [{step.ticket}]({TICKETS}{step.ticket}) | {step.system} | {minutes:.0f} min"
+                f"| {_link(step.ticket)} | {step.system} | {minutes:.0f} min"
                 f" | {len(runs)} | `{step.command}` |"
             )
-    return "\n".join(rows + vain)
+    means = [f"- {_link(ticket)}: {each.means}." for ticket, each in MECHANISMS.items()]
+    return "\n".join([*rows, *vain, "", "What shows a ticket's mechanism:", "", *means])
 
 
-def _is_found(failure: Failure, shown: set[str]) -> bool:
-    return not shown.isdisjoint(each.run_id for each in failure.runs)
+def _link(ticket: str) -> str:
+    return f"[{ticket}]({TICKETS}{ticket})"
 
 
-def _row(step: Step, failure: Failure, shown: set[str]) -> str:
-    had = [each for each in (*failure.runs, *failure.repeats) if failure.is_had_by(each)]
-    known = [each for each in had if each.run_id in shown]
-    ticket = f"[{step.ticket}]({TICKETS}{step.ticket})" if known else "another"
-    controls = " / ".join(
-        f"{each}: {failure.on_control(each).words}" for each in failure.control_systems
-    )
-    cells = (
-        ticket, failure.system, ", ".join(f"`{each}`" for each in failure.broken),
-        failure.recurs.words, controls or "none", f"{len(known)} of {len(had)} failed runs",
-        f"`{step.command}`", _date(failure.runs[0]),
-    )  # fmt: skip
-    return f"| {' | '.join(cells)} |"
+def _rows(step: Step, failure: Failure, seen: Mapping[str, set[str]]) -> Iterator[str]:
+    """Yield a row for each ticket whose mechanism a failure's runs show."""
+    ran = {each.run_id for each in (*failure.runs, *failure.repeats)}
+    tickets = [each for each, runs in seen.items() if runs & ran]
+    for ticket in tickets or [""]:
+        runs = seen.get(ticket)
+        controls = " / ".join(
+            f"{each}: {_times(failure, failure.controls_on(each), runs)}"
+            for each in failure.control_systems
+        )
+        cells = (
+            _link(ticket) if ticket else "none known", failure.system,
+            _times(failure, failure.repeats, runs), controls or "none",
+            ", ".join(f"`{each}`" for each in failure.broken), f"`{step.command}`",
+            _date(failure.runs[0]),
+        )  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+
+
+def _times(failure: Failure, items: Iterable[Item], runs: set[str] | None) -> str:
+    """Return how many of the runs with a verdict failed and show the ticket, and how many others.
+
+    Args:
+        failure: The failure that they repeat.
+        items: The runs.
+        runs: Those that show the ticket; None: there is no ticket.
+    """
+    judged = [each for each in items if each.reached and is_conclusive(each)]
+    had = [each for each in judged if failure.is_had_by(each) or each.run_id in (runs or ())]
+    mine = had if runs is None else [each for each in had if each.run_id in runs]
+    others = f" ({len(had) - len(mine)} failed without it)" if len(mine) < len(had) else ""
+    return f"{len(mine)} of {len(judged)}{others}"
 
 
 def _date(item: Item) -> str:
     return f"{datetime.fromtimestamp(item.started_at, UTC):%Y-%m-%d}"
+
+
+def search_again(store: Path) -> None:
+    """Search the kept runs of all parts for all mechanisms, and write the lines anew."""
+    lines = []
+    for line in load_lines(RESULTS, _LINE):
+        state = state_of(JOURNALS / line.journal)
+        failed = [*_failed(state)]
+        if gone := [each for each in failed if not (store / each / VERDICT).exists()]:
+            print(
+                f"{line.name}: {len(gone)} of {len(failed)} failed runs are gone", file=sys.stderr
+            )
+            lines.append(line)
+        else:
+            lines.append(line.model_copy(update={"shown": shown(state, store)}))
+    write_atomically(RESULTS, "".join(f"{each.model_dump_json()}\n" for each in lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -267,6 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--store", type=Path, default=ROOT / "runs" / "hunts", help="where runs are kept")
     add("--list", action="store_true", help="print the hunts, and play none")
     add("--table", action="store_true", help="write the page, and play none")
+    add("--search", action="store_true", help="search kept runs again, and play none")
     options = parser.parse_args(arguments)
     done = {each.name for each in load_lines(RESULTS, _LINE)}
     for step in STEPS:
@@ -274,10 +373,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         if options.list:
             print(f"{'done' if step.name in done else 'open':5} {step.command}")
-        elif not options.table and (options.again or step.name not in done):
+        elif not (options.table or options.search) and (options.again or step.name not in done):
             if (line := play(step, options.store.resolve())) is None:
                 return 1
-            print(f"{step.name}: {len(line.shown)} runs show {step.ticket}", flush=True)
+            found = (f"{len(runs)} failed runs show {each}" for each, runs in line.shown.items())
+            print(f"{step.name}: {', '.join(found) or 'nothing'}", flush=True)
+    if options.search:
+        search_again(options.store.resolve())
     if not options.list:
         write_between(PAGE, table(load_lines(RESULTS, _LINE)))
     return 0

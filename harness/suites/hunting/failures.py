@@ -71,7 +71,7 @@ class Failure:
         return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
-        judged = [each for each in items if each.reached and _is_conclusive(each)]
+        judged = [each for each in items if each.reached and is_conclusive(each)]
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
@@ -216,10 +216,10 @@ def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
 
 def _counts(item: Item) -> bool:
     """Tell whether a repeat has a verdict that counts, or may come to one."""
-    return item.phase not in OVER or _is_conclusive(item)
+    return item.phase not in OVER or is_conclusive(item)
 
 
-def _is_conclusive(item: Item) -> bool:
+def is_conclusive(item: Item) -> bool:
     """Tell whether a run says if the failure is there; one that was cut off says so if it is."""
     if item.outcome is Validity.VALID:
         return not item.sentence
