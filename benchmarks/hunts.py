@@ -64,7 +64,7 @@ class Mechanism:
 VERDICT = "verdict.json"
 MECHANISMS = {
     "KAFKA-14946": Mechanism(
-        pattern=r"HashTier\.mergeFrom",
+        pattern=r"exception while renouncing leadership",
         means="a controller fails while it reverts its state, and its process hangs",
     ),
     "KAFKA-14704": Mechanism(
