@@ -104,22 +104,27 @@ class Step:
 
     Attributes:
         name: Its name.
-        system, control: A release with a bug, and the nearest release without it.
+        system: A release with a bug; or several releases, with spaces.
+        control: The nearest release without the bug; empty: none.
         workload, nemesis: The workload and the families it draws from; empty: all.
-        ticket: The bug that is known there: the reason to hunt there.
+        ticket: The bug that is known there: the reason to hunt there; empty: none is known.
+        least_s: The time after which no further part of it is due, in seconds.
     """
 
     name: str
     system: str
-    control: str
-    workload: str
-    nemesis: str
-    ticket: str
+    control: str = ""
+    workload: str = ""
+    nemesis: str = ""
+    ticket: str = ""
+    least_s: float = 0
 
     @property
     def options(self) -> list[str]:
         """What is chosen beside the file."""
-        options = ["--name", self.name, "--system", self.system, "--control", self.control]
+        options = ["--name", self.name]
+        options += [word for each in self.system.split() for word in ("--system", each)]
+        options += ["--control", self.control] if self.control else []
         options += ["--workload", self.workload] if self.workload else []
         return options + (["--nemesis", self.nemesis] if self.nemesis else [])
 
@@ -170,6 +175,10 @@ STEPS = (
         workload="log", nemesis="keeper,keeper-links,pause",
         ticket="KAFKA-6879",
     ),
+    Step(
+        name="newest", system="kafka:4.4.0 kafka:4.3.1 kafka:4.2.2 kafka:4.1.2",
+        least_s=5 * HOUR_S,
+    ),
 )  # fmt: skip
 
 
@@ -196,6 +205,12 @@ class Line(BaseModel):
 
 
 _LINE = TypeAdapter(Line)
+
+
+def is_due(step: Step) -> bool:
+    """Return whether a step has no part yet, or its parts took less time than it must have."""
+    took_s = [each.took_s for each in load_lines(RESULTS, _LINE) if each.name == step.name]
+    return not took_s or sum(took_s) < step.least_s
 
 
 def play(step: Step, store: Path) -> Line | None:
@@ -283,11 +298,11 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         }
         for failure in failures(states):
             rows += _rows(step, failure, seen)
-        if mine and not seen[step.ticket]:
+        if mine and not seen.get(step.ticket):
             runs = history(states)
             minutes = max(minutes_of(runs).values(), default=0.0)
             vain.append(
-                f"| {_link(step.ticket)} | {step.system} | {minutes:.0f} min"
+                f"| {_link(step.ticket) or 'none is known'} | {step.system} | {minutes:.0f} min"
                 f" | {len(runs)} | `{step.command}` |"
             )
     means = [f"- {_link(ticket)}: {each.means}." for ticket, each in MECHANISMS.items()]
@@ -295,7 +310,7 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
 
 
 def _link(ticket: str) -> str:
-    return f"[{ticket}]({TICKETS}{ticket})"
+    return f"[{ticket}]({TICKETS}{ticket})" if ticket else ""
 
 
 def _rows(step: Step, failure: Failure, seen: Mapping[str, set[str]]) -> Iterator[str]:
@@ -309,7 +324,7 @@ def _rows(step: Step, failure: Failure, seen: Mapping[str, set[str]]) -> Iterato
             for each in failure.control_systems
         )
         cells = (
-            _link(ticket) if ticket else "none known", failure.system,
+            _link(ticket) or "none known", failure.system,
             _times(failure, failure.repeats, runs), controls or "none",
             ", ".join(f"`{each}`" for each in failure.broken), f"`{step.command}`",
             _date(failure.runs[0]),
@@ -367,17 +382,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--table", action="store_true", help="write the page, and play none")
     add("--search", action="store_true", help="search kept runs again, and play none")
     options = parser.parse_args(arguments)
-    done = {each.name for each in load_lines(RESULTS, _LINE)}
     for step in STEPS:
         if options.only and step.name not in options.only:
             continue
         if options.list:
-            print(f"{'done' if step.name in done else 'open':5} {step.command}")
-        elif not (options.table or options.search) and (options.again or step.name not in done):
+            print(f"{'open' if is_due(step) else 'done':5} {step.command}")
+            continue
+        due = not (options.table or options.search) and (options.again or is_due(step))
+        while due:
             if (line := play(step, options.store.resolve())) is None:
                 return 1
             found = (f"{len(runs)} failed runs show {each}" for each, runs in line.shown.items())
             print(f"{step.name}: {', '.join(found) or 'nothing'}", flush=True)
+            due = is_due(step)
     if options.search:
         search_again(options.store.resolve())
     if not options.list:
