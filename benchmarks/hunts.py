@@ -20,7 +20,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,11 +51,13 @@ class Mechanism:
     """What a failed run shows if it had the bug that a ticket describes.
 
     Attributes:
-        pattern: A regular expression.
-        where: Files of the run, as a glob pattern.
+        breaks: Anomalies, one of which the run must have.
+        pattern: A regular expression that must be found.
+        where: The files of the run that are searched, as a glob pattern.
         means: What the pattern shows, for the page.
     """
 
+    breaks: tuple[str, ...]
     pattern: str
     where: str = "nodes/*/logs/**/*.log*"
     means: str
@@ -64,34 +66,42 @@ class Mechanism:
 VERDICT = "verdict.json"
 MECHANISMS = {
     "KAFKA-14946": Mechanism(
+        breaks=("isr-not-restored", "unavailable"),
         pattern=r"exception while renouncing leadership",
         means="a controller fails while it reverts its state, and its process hangs",
     ),
     "KAFKA-14704": Mechanism(
+        breaks=("log-end-regression",),
         pattern=r"Non-monotonic update of high watermark",
         means="a follower takes a high watermark before it truncates its log below it",
     ),
     "KAFKA-14402": Mechanism(
+        breaks=("G1a",),
         pattern=r"behind the end of its transaction \(KAFKA-14402\)", where=VERDICT,
         means="the logs hold a record of a transaction behind that transaction's marker",
     ),
     "KAFKA-5600": Mechanism(
+        breaks=("commit-lost",),
         pattern=r"answered with the older position of op", where=VERDICT,
         means="a coordinator answers with a position older than one that it acknowledged",
     ),
     "KAFKA-14616": Mechanism(
+        breaks=("isr-not-restored",),
         pattern=r"Found stray log dir",
         means="a broker takes the replica of a topic made again for a stray one, and removes it",
     ),
     "KAFKA-13727": Mechanism(
+        breaks=("lost-write", "torn-transaction", "G1a", "wrong-last-value"),
         pattern=r"LogCleaningException",
         means="the cleaner fails at an index of aborted transactions that it has damaged",
     ),
     "KAFKA-15468": Mechanism(
+        breaks=("slow-election", "unavailable"),
         pattern=r"IllegalStateException: TransactionMetadata",
         means="a coordinator that loads its state while it writes fails at a state of before",
     ),
     "KAFKA-6879": Mechanism(
+        breaks=("unavailable", "isr-not-restored"),
         pattern=r"KafkaController\$Expire.waitUntilProcessed",
         means="the controller's thread and that of its session wait for each other",
     ),
@@ -256,24 +266,26 @@ def _parts(store: Path, step: Step) -> list[NightFolder]:
     return [each for each in nights_of(store, step.name) if each.state().night]
 
 
-def _failed(state: NightState) -> Iterator[str]:
-    yield from (
-        each.run_id for each in state.items.values() if each.reached and each.reached.broken
-    )
+def _failed(state: NightState) -> dict[str, tuple[str, ...]]:
+    """Return the failed runs of a part, each with what it broke."""
+    reached = ((each.run_id, each.reached) for each in state.items.values())
+    return {run_id: each.broken for run_id, each in reached if each and each.broken}
 
 
 def shown(state: NightState, store: Path) -> dict[str, tuple[str, ...]]:
     """Return, by ticket, which failed runs of a part show its mechanism."""
-    failed = [*_failed(state)]
+    failed = _failed(state)
     seen = {
-        ticket: tuple(each for each in failed if shows(mechanism, store / each))
-        for ticket, mechanism in MECHANISMS.items()
+        ticket: tuple(run for run, broken in failed.items() if shows(each, broken, store / run))
+        for ticket, each in MECHANISMS.items()
     }
     return {ticket: runs for ticket, runs in seen.items() if runs}
 
 
-def shows(mechanism: Mechanism, run_folder: Path) -> bool:
-    """Return whether a file of a run has the mechanism's pattern."""
+def shows(mechanism: Mechanism, broken: Collection[str], run_folder: Path) -> bool:
+    """Return whether a run broke what a bug breaks, and one of its files has the pattern."""
+    if not {*broken} & {*mechanism.breaks}:
+        return False
     wanted = re.compile(mechanism.pattern.encode())
     files = (each for each in run_folder.glob(mechanism.where) if each.is_file())
     return any(wanted.search(each.read_bytes()) for each in files)
@@ -356,7 +368,7 @@ def search_again(store: Path) -> None:
     lines = []
     for line in load_lines(RESULTS, _LINE):
         state = state_of(JOURNALS / line.journal)
-        failed = [*_failed(state)]
+        failed = _failed(state)
         if gone := [each for each in failed if not (store / each / VERDICT).exists()]:
             print(
                 f"{line.name}: {len(gone)} of {len(failed)} failed runs are gone", file=sys.stderr

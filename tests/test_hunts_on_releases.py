@@ -83,10 +83,11 @@ def test_a_mechanism_is_searched_for_in_its_files(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").write_text(
         "Found stray log dir; answered with the older position of op p1#2"
     )
-    assert not shows(MECHANISMS[TICKET], tmp_path)
-    assert shows(MECHANISMS["KAFKA-5600"], tmp_path)
+    assert not shows(MECHANISMS[TICKET], BROKEN.broken, tmp_path)
+    assert shows(MECHANISMS["KAFKA-5600"], ["commit-lost"], tmp_path)
     (logs / "server.log").write_text("WARN Found stray log dir Log(dir=...)")
-    assert shows(MECHANISMS[TICKET], tmp_path)
+    assert shows(MECHANISMS[TICKET], BROKEN.broken, tmp_path)
+    assert not shows(MECHANISMS[TICKET], ["lost-write"], tmp_path)
 
 
 def test_every_expected_ticket_has_a_mechanism() -> None:
