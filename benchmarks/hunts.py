@@ -36,6 +36,8 @@ from harness.suites.hunting.telling import minutes_of
 from harness.suites.night import Item, NightState
 from harness.suites.nights import NightFolder, nights_of, state_of
 from results.record.atomic import write_atomically
+from results.record.paths import RunPaths
+from results.verdict_json import read_verdict
 
 FOLDER = ROOT / "docs" / "hunt"
 FILE, PAGE, RESULTS, JOURNALS = (
@@ -201,7 +203,7 @@ class Line(BaseModel):
         commit: Of the code when it began; with a + if there were changes.
         took_s: On the wall clock.
         load: Of the machine, over a minute, before and after.
-        shown: By ticket, the failed runs that show its mechanism.
+        shown: By ticket, the failed runs that show its mechanism, each with what it broke by it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -211,7 +213,7 @@ class Line(BaseModel):
     commit: str
     took_s: float
     load: tuple[float, float]
-    shown: Mapping[str, tuple[str, ...]]
+    shown: Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 _LINE = TypeAdapter(Line)
@@ -266,29 +268,32 @@ def _parts(store: Path, step: Step) -> list[NightFolder]:
     return [each for each in nights_of(store, step.name) if each.state().night]
 
 
-def _failed(state: NightState) -> dict[str, tuple[str, ...]]:
-    """Return the failed runs of a part, each with what it broke."""
-    reached = ((each.run_id, each.reached) for each in state.items.values())
-    return {run_id: each.broken for run_id, each in reached if each and each.broken}
+def _failed(state: NightState) -> list[str]:
+    """Return the failed runs of a part."""
+    return [each.run_id for each in state.items.values() if each.reached and each.reached.broken]
 
 
-def shown(state: NightState, store: Path) -> dict[str, tuple[str, ...]]:
-    """Return, by ticket, which failed runs of a part show its mechanism."""
+def shown(state: NightState, store: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, by ticket, the failed runs of a part that show its mechanism, as in `Line`."""
     failed = _failed(state)
     seen = {
-        ticket: tuple(run for run, broken in failed.items() if shows(each, broken, store / run))
+        ticket: {run: broken for run in failed if (broken := shows(each, RunPaths(store / run)))}
         for ticket, each in MECHANISMS.items()
     }
     return {ticket: runs for ticket, runs in seen.items() if runs}
 
 
-def shows(mechanism: Mechanism, broken: Collection[str], run_folder: Path) -> bool:
-    """Return whether a run broke what a bug breaks, and one of its files has the pattern."""
-    if not {*broken} & {*mechanism.breaks}:
-        return False
+def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
+    """Return what a run broke of that which a bug breaks, if one of its files has the pattern."""
+    verdict = read_verdict(run.verdict)
+    anomalies = verdict.anomalies if verdict else {}
+    broken = {
+        name for name, each in anomalies.items() if each.trusted and each.count > each.allowed
+    }
+    found = tuple(each for each in mechanism.breaks if each in broken)
     wanted = re.compile(mechanism.pattern.encode())
-    files = (each for each in run_folder.glob(mechanism.where) if each.is_file())
-    return any(wanted.search(each.read_bytes()) for each in files)
+    files = (each for each in run.root.glob(mechanism.where) if each.is_file())
+    return found if found and any(wanted.search(each.read_bytes()) for each in files) else ()
 
 
 def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
@@ -305,7 +310,9 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         mine = [each for each in lines if each.name == step.name]
         states = [state_of(journals / each.journal) for each in mine]
         seen = {
-            ticket: {run for each in mine for run in each.shown.get(ticket, ())}
+            ticket: {
+                run: broken for each in mine for run, broken in each.shown.get(ticket, {}).items()
+            }
             for ticket in MECHANISMS
         }
         for failure in failures(states):
@@ -325,12 +332,16 @@ def _link(ticket: str) -> str:
     return f"[{ticket}]({TICKETS}{ticket})" if ticket else ""
 
 
-def _rows(step: Step, failure: Failure, seen: Mapping[str, set[str]]) -> Iterator[str]:
+def _rows(
+    step: Step, failure: Failure, seen: Mapping[str, Mapping[str, tuple[str, ...]]]
+) -> Iterator[str]:
     """Yield a row for each ticket whose mechanism a failure's runs show."""
     ran = {each.run_id for each in (*failure.runs, *failure.repeats)}
-    tickets = [each for each, runs in seen.items() if runs & ran]
+    tickets = [each for each, runs in seen.items() if ran.intersection(runs)]
     for ticket in tickets or [""]:
         runs = seen.get(ticket)
+        mine = (runs[each] for each in ran.intersection(runs)) if runs else (failure.broken,)
+        broken = sorted({name for names in mine for name in names})
         controls = " / ".join(
             f"{each}: {_times(failure, failure.controls_on(each), runs)}"
             for each in failure.control_systems
@@ -338,13 +349,13 @@ def _rows(step: Step, failure: Failure, seen: Mapping[str, set[str]]) -> Iterato
         cells = (
             _link(ticket) or "none known", failure.system,
             _times(failure, failure.repeats, runs), controls or "none",
-            ", ".join(f"`{each}`" for each in failure.broken), f"`{step.command}`",
+            ", ".join(f"`{each}`" for each in broken), f"`{step.command}`",
             _date(failure.runs[0]),
         )  # fmt: skip
         yield f"| {' | '.join(cells)} |"
 
 
-def _times(failure: Failure, items: Iterable[Item], runs: set[str] | None) -> str:
+def _times(failure: Failure, items: Iterable[Item], runs: Collection[str] | None) -> str:
     """Return how many of the runs with a verdict failed and show the ticket, and how many others.
 
     Args:

@@ -9,8 +9,11 @@ import pytest
 from benchmarks.hunts import MECHANISMS, STEPS, Line, Step, shows, table
 from harness.suites.journal import Journal
 from results.record.night import Why
+from results.record.paths import RunPaths
 from results.record.plan import plan_from
-from results.record.terms import Validity
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+from results.verdict_json import write_verdict
 from tests.suites.made_hunts import Run, lines, run_of
 
 STEP = next(each for each in STEPS if each.system == "kafka:3.6.1")
@@ -29,10 +32,31 @@ def control() -> Run:
 
 def told(folder: Path, runs: list[Run], shown: Mapping[str, tuple[str, ...]] | None = None) -> str:
     Journal(folder / "part.jsonl").write(*lines(runs, NIGHT))
-    line = Line(
-        name=STEP.name, journal="part.jsonl", commit="c", took_s=1, load=(1, 1), shown=shown or {}
-    )
+    seen = {
+        ticket: dict.fromkeys(runs, MECHANISMS[ticket].breaks[:1])
+        for ticket, runs in (shown or {}).items()
+    }
+    line = Line(name=STEP.name, journal="part.jsonl", commit="c", took_s=1, load=(1, 1), shown=seen)
     return table([line], folder)
+
+
+def broken_by(anomaly: str, folder: Path, *, cause: str) -> RunPaths:
+    """Return a run whose verdict has an anomaly that is not allowed."""
+    example = Example(
+        sentence="it broke", evidence={}, topic="", topic_id="", partition=-1, offset=-1,
+        allowed=False, trusted=True, why="", cause=cause,
+    )  # fmt: skip
+    summary = AnomalySummary(
+        anomaly_class=AnomalyClass.SAFETY, count=1, allowed=0, trusted=1, examples=(example,)
+    )
+    run = RunPaths(folder)
+    folder.mkdir()
+    verdict = Verdict(
+        run_id="log/1", valid=Validity.INVALID, judge="contract", engine="local",
+        anomalies={anomaly: summary}, unknown_because=(),
+    )  # fmt: skip
+    write_verdict(run, verdict)
+    return run
 
 
 @pytest.mark.parametrize(
@@ -77,17 +101,21 @@ def test_what_was_not_found_is_told_with_how_long_it_was_tried(tmp_path: Path) -
 
 
 def test_a_mechanism_is_searched_for_in_its_files(tmp_path: Path) -> None:
-    logs = tmp_path / "nodes" / "n1" / "logs"
-    logs.mkdir(parents=True)
-    (logs / "server.log").write_text("INFO Found nothing")
-    (tmp_path / "verdict.json").write_text(
-        "Found stray log dir; answered with the older position of op p1#2"
-    )
-    assert not shows(MECHANISMS[TICKET], BROKEN.broken, tmp_path)
-    assert shows(MECHANISMS["KAFKA-5600"], ["commit-lost"], tmp_path)
-    (logs / "server.log").write_text("WARN Found stray log dir Log(dir=...)")
-    assert shows(MECHANISMS[TICKET], BROKEN.broken, tmp_path)
-    assert not shows(MECHANISMS[TICKET], ["lost-write"], tmp_path)
+    run = broken_by("isr-not-restored", tmp_path / "one", cause="op p1#2 came from a stray log dir")
+    log = run.root / "nodes" / "n1" / "logs" / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("INFO Found nothing")
+    assert not shows(MECHANISMS[TICKET], run)
+    log.write_text("WARN Found stray log dir Log(dir=...)")
+    assert shows(MECHANISMS[TICKET], run)
+
+
+def test_a_mechanism_is_searched_for_in_the_verdict(tmp_path: Path) -> None:
+    cause = "it answered with the older position of op p1#2"
+    mechanism = MECHANISMS["KAFKA-5600"]
+    assert shows(mechanism, broken_by("commit-lost", tmp_path / "one", cause=cause))
+    assert not shows(mechanism, broken_by("lost-write", tmp_path / "other", cause=cause))
+    assert not shows(mechanism, broken_by("commit-lost", tmp_path / "third", cause="unknown"))
 
 
 def test_every_expected_ticket_has_a_mechanism() -> None:
