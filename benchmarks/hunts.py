@@ -93,7 +93,7 @@ MECHANISMS = {
         means="a broker takes the replica of a topic made again for a stray one, and removes it",
     ),
     "KAFKA-13727": Mechanism(
-        breaks=("lost-write", "torn-transaction", "G1a", "wrong-last-value"),
+        breaks=("lost-write", "torn-transaction", "G1a"),
         pattern=r"LogCleaningException",
         means="the cleaner fails at an index of aborted transactions that it has damaged",
     ),
