@@ -303,7 +303,7 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     vain = [
-        "", "What was tried in vain:", "",
+        "", "Hunts that did not find the expected ticket:", "",
         "| Ticket | Release | Main phases | Runs | Command |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for step in STEPS:
@@ -324,8 +324,13 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
                 f"| {_link(step.ticket) or 'none is known'} | {step.system} | {minutes:.0f} min"
                 f" | {len(runs)} | `{step.command}` |"
             )
-    means = [f"- {_link(ticket)}: {each.means}." for ticket, each in MECHANISMS.items()]
-    return "\n".join([*rows, *vain, "", "What shows a ticket's mechanism:", "", *means])
+    means = [
+        "", "The mechanism of each ticket, and the files that show it:", "",
+        "| Ticket | Mechanism | Files |", "|---|---|---|",
+        *(f"| {_link(ticket)} | {each.means} | `{each.where}` |"
+          for ticket, each in MECHANISMS.items()),
+    ]  # fmt: skip
+    return "\n".join([*rows, *vain, *means])
 
 
 def _link(ticket: str) -> str:
