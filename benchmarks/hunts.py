@@ -102,6 +102,16 @@ MECHANISMS = {
         pattern=r"IllegalStateException: TransactionMetadata",
         means="a coordinator that loads its state while it writes fails at a state of before",
     ),
+    "KAFKA-15391": Mechanism(
+        breaks=("broker-ended",),
+        pattern=r"Error while flushing log for [^\n]*\n[^\n]*NoSuchFileException",
+        means="a flush meets the directory of a topic that was deleted, and a broker gives up",
+    ),
+    "KAFKA-19862": Mechanism(
+        breaks=("group-stuck", "commit-lost"),
+        pattern=r"Failed to load metadata from __consumer_offsets[^\n]*IllegalState",
+        means="a coordinator cannot load a group whose records are compacted meanwhile",
+    ),
     "KAFKA-6879": Mechanism(
         breaks=("unavailable", "isr-not-restored"),
         pattern=r"KafkaController\$Expire.waitUntilProcessed",
@@ -181,6 +191,16 @@ STEPS = (
         name="kafka-3.4.1", system="kafka:3.4.1", control="kafka:3.8.0",
         workload="keyed", nemesis="kill,partition",
         ticket="KAFKA-15468",
+    ),
+    Step(
+        name="kafka-3.5.1-topics", system="kafka:3.5.1", control="kafka:3.5.2",
+        workload="log", nemesis="topics,remade,kill",
+        ticket="KAFKA-15391",
+    ),
+    Step(
+        name="kafka-4.1.1", system="kafka:4.1.1", control="kafka:4.2.2",
+        workload="groups", nemesis="kill",
+        ticket="KAFKA-19862",
     ),
     Step(
         name="kafka-1.1.0", system="kafka:1.1.0", control="kafka:1.1.1",
