@@ -102,10 +102,10 @@ MECHANISMS = {
         pattern=r"IllegalStateException: TransactionMetadata",
         means="a coordinator that loads its state while it writes fails at a state of before",
     ),
-    "KAFKA-15391": Mechanism(
-        breaks=("broker-ended",),
-        pattern=r"Error while flushing log for [^\n]*\n[^\n]*NoSuchFileException",
-        means="a flush meets the directory of a topic that was deleted, and a broker gives up",
+    "KAFKA-6119": Mechanism(
+        breaks=("torn-transaction", "lost-write"),
+        pattern=r"Completed rollback ongoing transaction of transactionalId",
+        means="a transaction that timed out is aborted, and its producer commits the rest of it",
     ),
     "KAFKA-19862": Mechanism(
         breaks=("group-stuck", "commit-lost"),
@@ -193,9 +193,9 @@ STEPS = (
         ticket="KAFKA-15468",
     ),
     Step(
-        name="kafka-3.5.1-topics", system="kafka:3.5.1", control="kafka:3.5.2",
-        workload="log", nemesis="topics,remade,kill",
-        ticket="KAFKA-15391",
+        name="kafka-0.11.0.1", system="kafka:0.11.0.1", control="kafka:0.11.0.2",
+        workload="txn", nemesis="pause,stall-clients",
+        ticket="KAFKA-6119",
     ),
     Step(
         name="kafka-4.1.1", system="kafka:4.1.1", control="kafka:4.2.2",

@@ -170,6 +170,7 @@ class Answers:
         self._raised: weakref.ref[Cut] | None = None
         self._told_before = sys.unraisablehook
         self._over = threading.Event()
+        self._insisting: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         """Take signals; one that is ignored, as SIGHUP under nohup, stays so."""
@@ -181,6 +182,8 @@ class Answers:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Restore the handlers; or ignore signals, if one ended the block."""
         self._over.set()
+        if self._insisting is not None:  # Its last signal is ours to take.
+            self._insisting.join()
         sys.unraisablehook = self._told_before
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         for number, handler in self._before.items():
@@ -240,7 +243,8 @@ class Answers:
             case _State.CUT:
                 if self._came == 1:
                     self._say(self._cut)
-                    threading.Thread(target=self._insist, name="cut", daemon=True).start()
+                    self._insisting = threading.Thread(target=self._insist, daemon=True)
+                    self._insisting.start()
                     raise self._made()
                 if self._is_swallowed() and not self._over.is_set():
                     raise self._made()

@@ -21,6 +21,7 @@ from harness.interrupt import (
     ONCE,
     SIGNALS,
     Answers,
+    Cut,
     Interrupts,
     postponed,
 )
@@ -177,11 +178,20 @@ def test_what_is_cut_ends_at_the_first_signal_and_cleans_up_undisturbed() -> Non
     with Answers("log/1", said.append) as answers:
         answers.stage_ended(0)
         answers.cut(JUDGING, "how to judge it")
-        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
+        with pytest.raises(KeyboardInterrupt, match="how to judge it") as held:
             interrupt_and_clean_up()
         answers.heeded()
         interrupt()
     assert said == [JUDGING]
+    assert held.type is Cut, "held until here: a cut that is gone is made again"
+
+
+def interrupt_in_vain() -> None:
+    """Swallow two cuts, and wait for the next one."""
+    for _ in range(2):
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupt()
+    pause_until(stopwatch_s() + 60)
 
 
 def test_a_cut_that_a_library_swallows_is_made_again_until_the_work_ends() -> None:
@@ -189,15 +199,13 @@ def test_a_cut_that_a_library_swallows_is_made_again_until_the_work_ends() -> No
     with Answers("log/1", said.append) as answers:
         answers.stage_ended(0)
         answers.cut(JUDGING, "how to judge it")
-        for _ in range(2):
-            with contextlib.suppress(KeyboardInterrupt):
-                interrupt()
-        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
-            pause_until(stopwatch_s() + 60)
-        with pytest.raises(KeyboardInterrupt, match="how to draw it"):
+        with pytest.raises(KeyboardInterrupt, match="how to judge it") as held:
+            interrupt_in_vain()
+        with pytest.raises(KeyboardInterrupt, match="how to draw it") as held_too:
             answers.cut(DRAWING, "how to draw it")
         answers.heeded()
     assert said == [JUDGING]
+    assert held.type is held_too.type is Cut
 
 
 def test_a_cut_that_nobody_can_catch_is_made_again_without_a_word(
@@ -209,13 +217,17 @@ def test_a_cut_that_nobody_can_catch_is_made_again_without_a_word(
         def __del__(self) -> None:
             interrupt()
 
+    def finalize() -> None:
+        Finalized()
+        pause_until(stopwatch_s() + 60)
+
     with Answers("log/1", lambda _: None) as answers:
         answers.stage_ended(0)
         answers.cut(JUDGING, "how to judge it")
-        Finalized()
-        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
-            pause_until(stopwatch_s() + 60)
+        with pytest.raises(KeyboardInterrupt, match="how to judge it") as held:
+            finalize()
         answers.heeded()
+    assert held.type is Cut
     assert capsys.readouterr().err == ""
 
 
