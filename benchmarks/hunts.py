@@ -107,6 +107,13 @@ MECHANISMS = {
         pattern=r"Completed rollback ongoing transaction of transactionalId",
         means="a transaction that timed out is aborted, and its producer commits the rest of it",
     ),
+    "KAFKA-5970": Mechanism(
+        breaks=("unavailable", "isr-not-restored"),
+        pattern=r"Java-level deadlock:[\s\S]*DelayedProduce\.safeTryComplete",
+        where="nodes/*/logs/stdout.log",
+        means="threads of a broker wait for each other: one completes a produce, one ends a"
+        " transaction",
+    ),
     "KAFKA-19862": Mechanism(
         breaks=("group-stuck", "commit-lost"),
         pattern=r"Failed to load metadata from __consumer_offsets[^\n]*IllegalState",
