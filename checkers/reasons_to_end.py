@@ -25,7 +25,7 @@ _SHORT = "short"
 _LATE = "slow-disks"
 """The family of faults that hold up whatever is asked of a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-"""A broker that could not write may take so long to go down in order, and be seen to be gone."""
+"""A broker that could not write, or gave up its start, may take so long until its end is seen."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
 _SHUTTING_OUT = (
@@ -303,7 +303,8 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
     """Tell whether a fault kept a node from its controllers for so long that Kafka gives up."""
-    if fault.was_over(end.seen_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
+    gave_up_ns = end.seen_ns - (_GOES_DOWN_NS if end.said else 0)  # Its words prove that it did.
+    if fault.was_over(gave_up_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
         return False
     slows = fault.family == _LATE or fault.did in _WANTS
     if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):

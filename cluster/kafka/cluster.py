@@ -252,9 +252,14 @@ class KafkaCluster:
         """Return how many servers were started, each start counted."""
         return self._processes.lives()
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
-        return self._layout.complaints(node)
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        return self._layout.complaints(node, life=life)
 
     def stacks(self) -> dict[str, str]:
         """Have each JVM that runs print its threads' stacks; return the deadlocks found, by node.

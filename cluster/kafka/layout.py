@@ -1,6 +1,7 @@
 """Where the servers of a cluster listen, where their files lie, and how they are started."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -74,8 +75,8 @@ class Layout:
             node: self._endpoint(node, place) for node, place in places.items()
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
-        self._starts: dict[str, Mapping[str, int]] = {}
-        """By node, and by log: how large it was when the server was started last."""
+        self._starts = defaultdict[str, list[Mapping[str, int]]](list)
+        """By node, and for each start of its server: the sizes of its logs at that moment."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process plays a node; one process that plays all is the first's."""
@@ -122,7 +123,7 @@ class Layout:
         Lines that its logs have now are an earlier life's, and not among its last words.
         """
         disk, logs = self._logs(node)
-        self._starts[node] = {log: _size(disk, log) for log in logs}
+        self._starts[node].append({log: _size(disk, log) for log in logs})
         if node == ZOOKEEPER_MACHINE:
             return self._zookeeper_command(self._java(node))
         seat = self._seat(node)
@@ -151,18 +152,38 @@ class Layout:
         """Return a node's files."""
         return self._hosts.disk(node)
 
-    def last_words(self, node: str, size: int = TAIL_BYTES) -> str:
-        """Return the end of what a server wrote since its start: its log, then its output."""
-        disk, logs = self._logs(node)
-        starts = self._starts.get(self.played_by(node), {})
-        return "\n".join(_tail(disk, log, size, since=starts.get(log, 0)) for log in logs)
+    def last_words(self, node: str, size: int = TAIL_BYTES, *, life: int = 0) -> str:
+        """Return the end of a server's log, then of its output.
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
-        lines = [line.strip() for line in self.last_words(node).splitlines() if line.strip()]
+        Args:
+            node: The server's node.
+            size: How many bytes of each file are returned at most.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        disk, logs = self._logs(node)
+        starts = self._starts[self.played_by(node)]
+        born, dead = starts[life - 1 : life or None], starts[life : life + 1] if life else []
+        return "\n".join(
+            _tail(
+                disk, log, size,
+                since=born[0].get(log, 0) if born else 0,
+                until=dead[0].get(log) if dead else None,
+            )
+            for log in logs
+        )  # fmt: skip
+
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        written = self.last_words(node, life=life).splitlines()
+        lines = [line.strip() for line in written if line.strip()]
         bad = [line for line in lines if _COMPLAINT.search(line)][-MAX_COMPLAINTS:]
         said = [*bad, *(line for line in lines[-1:] if line not in bad)]
-        wide = self.last_words(node, WIDE_BYTES).splitlines()
+        wide = self.last_words(node, WIDE_BYTES, life=life).splitlines()
         want = [line.strip() for line in wide if NO_HANDLE in line][-1:]
         return [*(line for line in want if line not in said), *said]
 
@@ -232,11 +253,13 @@ def _size(disk: Disk, path: str) -> int:
         return 0
 
 
-def _tail(disk: Disk, path: str, size: int, *, since: int) -> str:
-    """Return the end of a file, of what was written behind an offset; all if it was cut since."""
+def _tail(disk: Disk, path: str, size: int, *, since: int, until: int | None) -> str:
+    """Return the end of the part of a file between two offsets; of all if the file shrank since."""
     try:
-        end = disk.size(path)
-        start = max(since if since <= end else 0, end - size)
-        return disk.read(path, at=start).decode("utf-8", errors="replace")
+        written = disk.size(path)
+        shrank = max(since, until or 0) > written
+        end = written if until is None or shrank else until
+        start = max(0 if shrank else since, end - size)
+        return disk.read(path, at=start)[: end - start].decode("utf-8", errors="replace")
     except OSError:
         return ""
