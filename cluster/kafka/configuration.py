@@ -29,6 +29,7 @@ JVM_FLAGS = (
 JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
 
+HEARTBEAT_INTERVAL = "broker.heartbeat.interval.ms"
 _SECOND_SCALE = {
     LAG_TIME: OURS[LAG_TIME],
     "replica.fetch.wait.max.ms": "250",
@@ -46,12 +47,17 @@ _SECOND_SCALE_SINCE_2_7 = {
 _SECOND_SCALE_OF_KRAFT = {
     # Told to stop, a broker may be asked to wait for its next heartbeat, and those that need not
     # wait, of whom its quorum consists, end within 300 ms.
-    "broker.heartbeat.interval.ms": "100",
+    HEARTBEAT_INTERVAL: "100",
     SESSION_TIMEOUT_OF_KRAFT: OURS[SESSION_TIMEOUT_OF_KRAFT],
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
     "controller.quorum.request.timeout.ms": "2000",
+}
+_SECOND_SCALE_OF_KRAFT_SINCE_4_1 = {
+    # From 4.1 on also the time in which a controller must answer (KAFKA-19294). In 100 ms, a busy
+    # machine does not: a broker then ends itself after a minute, since it could not register.
+    HEARTBEAT_INTERVAL: "250",
 }
 _SECOND_SCALE_OF_ZOOKEEPER = {
     SESSION_TIMEOUT: OURS[SESSION_TIMEOUT],
@@ -125,6 +131,8 @@ def session_timeout_s(plan: Plan, node: str) -> float:
 
 def _second_scale(plan: Plan) -> dict[str, str]:
     of_mode = _SECOND_SCALE_OF_KRAFT
+    if plan.version_numbers >= (4, 1):
+        of_mode = of_mode | _SECOND_SCALE_OF_KRAFT_SINCE_4_1
     if plan.mode is Mode.ZOOKEEPER:
         of_mode = _SECOND_SCALE_OF_ZOOKEEPER
     newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}
