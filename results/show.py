@@ -1,7 +1,7 @@
-"""Runs in a terminal: one of them, or all of a store.
+"""Print one run, or all runs of a store, in a terminal.
 
-Nothing that comes from a record is read as markup, and control characters are shown as escapes, so
-that neither a topic's name nor a broker's error can move the cursor.
+Text from a record is never interpreted as markup, and control characters are printed as escapes. So
+a topic's name or a broker's error cannot move the cursor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,10 +41,10 @@ _MAX_ANOMALIES, _MAX_REASONS = 60, 40
 
 
 def show_run(paths: RunPaths, console: Console) -> None:
-    """Print one run: its verdict, the witness, what the replicas hold, faults and figures.
+    """Print one run: its verdict, the main anomaly, the replicas' logs, faults and figures.
 
     Raises:
-        StoreError: The verdict is there, but cannot be read.
+        StoreError: The verdict exists, but cannot be read.
     """
     read_verdict(paths.verdict)
     tables = RunTables(paths)
@@ -78,7 +78,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
 
 
 def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
-    """Print which command shows the witness's own op, and its value, in full."""
+    """Print the command that shows the full details of the main anomaly's op and value."""
     evidence = found.case.example.evidence if found.case else {}
     op_id, value = evidence.get("op_id"), evidence.get("value")
     known = [
@@ -101,12 +101,12 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 def print_verdict(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict: the sentence, its witness, and a table of anomalies.
+    """Print a verdict: its sentence, its main anomaly, and a table of all anomalies.
 
     Args:
-        verdict: None: the run was not judged.
-        console: Where to.
-        names: Puts the run's short names into a sentence.
+        verdict: The verdict; None if the run was not judged.
+        console: The console to print on.
+        names: A function that puts the run's short names into a sentence.
     """
     head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
@@ -181,7 +181,7 @@ def list_runs(store: Store, console: Console) -> None:
     """Print the runs of a store, newest first, with their verdicts.
 
     Raises:
-        StoreError: The store may not be read.
+        StoreError: The store cannot be read.
     """
     runs = store.runs()
     if not runs:
@@ -262,7 +262,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
 
 
 def _print_why(fault: FaultLine, console: Console) -> None:
-    """Print why a fault has no effect, and how it waited for its state."""
+    """Print why a fault has no effect, and how it waited for its condition."""
     told = [fault.effect] if fault.confirmed_s is None else []
     if told or fault.waited:
         said = "; ".join([*told, *([fault.waited] if fault.waited else [])])
@@ -279,7 +279,7 @@ def _print_coverage(found: Coverage | None, console: Console) -> None:
 
 def _print_phases(paths: RunPaths, found: Investigation, console: Console) -> None:
     if found.plan is not None and found.plan.is_simulated:
-        return  # Its seconds are nobody's.
+        return  # Seconds of virtual time have no meaning for a reader.
     timings = read_timings(paths.timings)
     rows = [(each.name, f"{each.seconds:.1f}") for each in phases(found.milestones, timings)]
     whole = whole_s(timings)
