@@ -25,11 +25,7 @@ _SHORT = "short"
 _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-<<<<<<< HEAD
-"""A broker that could not write, or gave up its start, may take so long until its end is seen."""
-=======
-"""The maximum time in which a broker that cannot write shuts down and is noticed as ended."""
->>>>>>> words
+"""How long a broker may take to end, and to be seen to have ended, once it gives up or cannot write."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that end when the broker that they stopped has started and registered again."""
 _SHUTTING_OUT = (
@@ -314,14 +310,9 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
-<<<<<<< HEAD
-    """Tell whether a fault kept a node from its controllers for so long that Kafka gives up."""
+    """Return whether a fault kept a node from its controllers until Kafka gives up a start."""
     gave_up_ns = end.seen_ns - (_GOES_DOWN_NS if end.said else 0)  # Its words prove that it did.
     if fault.was_over(gave_up_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
-=======
-    """Return whether a fault kept a node from its controllers until Kafka gives up a start."""
-    if fault.was_over(end.seen_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
->>>>>>> words
         return False
     slows = fault.family == _LATE or fault.did in _WANTS
     if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):

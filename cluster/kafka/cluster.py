@@ -248,7 +248,6 @@ class KafkaCluster:
         """Return the total number of server starts."""
         return self._processes.lives()
 
-<<<<<<< HEAD
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
         """Return the last lines of a server that report an error, and its very last line.
 
@@ -257,11 +256,6 @@ class KafkaCluster:
             life: Which start of the server wrote them: 1 is the first start, 0 the last one.
         """
         return self._layout.complaints(node, life=life)
-=======
-    def complaints(self, node: str) -> list[str]:
-        """Return the server's last log lines with an error, and the very last line of its log."""
-        return self._layout.complaints(node)
->>>>>>> words
 
     def stacks(self) -> dict[str, str]:
         """Make running JVMs print their stacks; return their deadlocks by node, if any."""

@@ -49,6 +49,7 @@ logquake.modules = {
     "export": "exporting",
     "import": "exporting",
     "serve": "serving",
+    "docs": "serving",
     "reindex": "serving",
     "runs": "looking",
     "show": "looking",

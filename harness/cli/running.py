@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from harness import examples
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
 from harness.escalation import Play, Step, refuse_escalation, table_of, worst_of
 from harness.escalation import as_json as steps_as_json
@@ -217,11 +218,15 @@ def run(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """One run: launch a cluster, shake it, and judge what it did.
 
-    Without a plan: three nodes of Kafka, partitions, kills and pauses for 60 seconds.
+    Without a plan: three nodes of Kafka, partitions, kills and pauses for 60 seconds. PLAN.toml is
+    a file, or example:NAME; logquake init --list names the examples.
     """
     console = Console(stderr=as_json, soft_wrap=True)
     plan = assemble_plan(
-        plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
+        plan_file and examples.plan_file(plan_file),
+        options,
+        broker=settings("--set", broker),
+        client=settings("--client", client),
     )
 
     def play(each: Plan) -> tuple[Verdict, RunPaths]:
@@ -259,8 +264,12 @@ def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> in
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=Path("plan.toml"))
-def init(path: Path) -> int:
-    """Write a commented plan to start from."""
+@click.option("--list", "only_list", is_flag=True, help="List the examples; write nothing.")
+def init(*, path: Path, only_list: bool) -> int:
+    """Write a commented plan to start from, or list the examples that come with Logquake."""
+    if only_list:
+        _list_examples()
+        return 0
     if path.exists():
         raise click.UsageError(
             f"{path} exists already; name another file: logquake init my-plan.toml"
@@ -268,3 +277,13 @@ def init(path: Path) -> int:
     path.write_text(COMMENTED_PLAN, encoding="utf-8")
     click.echo(f"wrote {path}; run it with: logquake run {path}")
     return 0
+
+
+def _list_examples() -> None:
+    groups = (
+        ("run", examples.example_plans()), ("suite run", examples.example_suites()),
+    )  # fmt: skip
+    for command, found in groups:
+        click.echo(f"For logquake {command}:")
+        for name, path in found.items():
+            click.echo(f"  {name}\n      {examples.about(path)}")

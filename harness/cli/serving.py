@@ -1,17 +1,20 @@
-"""`logquake serve` and `logquake reindex`: the site over a store, and its index."""
+"""`logquake serve`, `docs` and `reindex`: the site over a store, the manual, and the index."""
 
 import contextlib
+import webbrowser
 from pathlib import Path
 
 import click
 
 from cluster.protocol import UserError
 from harness.cli.options import STORE
+from harness.manual import build_site, built_site
 from results.index import open_index
 from results.store import Store
 from results.wording.plural import many
 
 _PORT = 8420
+_PORT_OF_DOCS = 8421
 
 
 @click.command()
@@ -46,6 +49,40 @@ def serve(*, port: int, host: str, store: Path) -> int:
 
     with contextlib.suppress(KeyboardInterrupt):
         site.serve(Store(store), host=host, port=port, ready=ready)
+    return 0
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=_PORT_OF_DOCS, show_default=True,
+    help="0: a free one.",
+)  # fmt: skip
+@click.option("--no-browser", is_flag=True, help="Only serve it; open no browser.")
+@click.option(
+    "--build", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
+    help="Write the pages into a folder instead; open its index.html, or publish it.",
+)  # fmt: skip
+def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
+    """Read the documentation in a browser; Ctrl-C ends it.
+
+    It needs no network. The pages are built at the first use of each version, which takes some
+    seconds.
+    """
+    if folder is not None:
+        build_site(folder)
+        click.echo(f"wrote the documentation; open {folder / 'index.html'}")
+        return 0
+    from results import site  # noqa: PLC0415 - Flask is for these commands only
+
+    pages = built_site(lambda said: click.echo(said, err=True))
+
+    def ready(url: str) -> None:
+        click.echo(f"serving the documentation at {url} (Ctrl-C ends it)")
+        if not no_browser:
+            webbrowser.open(url)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        site.serve_manual(pages, host="127.0.0.1", port=port, ready=ready)
     return 0
 
 

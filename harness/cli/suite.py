@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+from harness import examples
 from harness.cli.options import JAVA, STORE
 from harness.exit_codes import VALID
 from harness.suites.conductor import Change
@@ -41,7 +42,10 @@ FINISHING = (
     " phases); go on later with: {again}\n"
 )
 Handler = Callable[[int, FrameType | None], Any] | int | None
-SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
+SUITE_FILE = click.argument(
+    "suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path),
+    callback=lambda _context, _argument, named: examples.suite_file(named),
+)  # fmt: skip
 
 
 @click.group()
@@ -62,6 +66,8 @@ def suite() -> None:
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
 def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
     """Play a night; one that was killed goes on if its budget lasts.
+
+    SUITE.toml is a file, or example:NAME; logquake init --list names the examples.
 
     The exit code is the worst verdict's: 0 valid, 1 invalid, 2 unknown. Ctrl-C starts no more runs,
     and waits for those under way; a second one ends their main phases. Results are in

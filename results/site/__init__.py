@@ -4,10 +4,11 @@ The site only reads. Pages are made from the index and from the runs' folders. E
 lines. The contents of pages come from pure functions (`matrix.py`, `series.py`, `comparing.py`,
 `watching.py`). `stored.py` serves files of runs, so that their contents cannot run scripts in the
 site's origin. `guard.py` contains the site's security policy.
+`manual.py` serves the documentation.
 """
 
 from results.site.application import make_site
 from results.site.guard import is_local
-from results.site.serving import serve
+from results.site.serving import serve, serve_manual
 
-__all__ = ["is_local", "make_site", "serve"]
+__all__ = ["is_local", "make_site", "serve", "serve_manual"]

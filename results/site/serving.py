@@ -2,12 +2,15 @@
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
+from flask import Flask
 from waitress.server import create_server
 
 from results.record.atomic import StoreError
 from results.site.application import make_site
 from results.site.guard import MAX_BODY_BYTES, hosts_of, is_unspecified
+from results.site.manual import make_manual
 from results.store import Store
 
 MAX_HEADER_BYTES = 16_384
@@ -31,7 +34,25 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
     Raises:
         StoreError: The server cannot listen at this address.
     """
-    app = make_site(store, hosts=hosts_of(host))
+    _listen(make_site(store, hosts=hosts_of(host)), host=host, port=port, ready=ready)
+
+
+def serve_manual(folder: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the built documentation until the process is told to end.
+
+    Args:
+        folder: The built site.
+        host: The address to listen at.
+        port: 0: a free one.
+        ready: Called with a URL that the site answers to, once it does.
+
+    Raises:
+        StoreError: The address cannot be listened at.
+    """
+    _listen(make_manual(folder, hosts=hosts_of(host)), host=host, port=port, ready=ready)
+
+
+def _listen(app: Flask, *, host: str, port: int, ready: Callable[[str], None]) -> None:
     try:
         server = create_server(
             app,

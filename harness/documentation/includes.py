@@ -1,24 +1,17 @@
-"""Writes the tables of `docs/` that the code itself knows: `python -m harness.doc_tables`.
+"""The tables that stand on written pages: `<!-- generated: checkers/liveness -->`.
 
-A table stands between two comments, of which the first names it:
-
-    <!-- table checkers/liveness: python -m harness.doc_tables -->
-    <!-- end of table -->
-
-With `--check` nothing is written, and the exit code is 1 if a table is old.
+A page has the comment on a line of its own; the build puts the table in its place.
 """
 
-import argparse
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS
+from harness.documentation.markdown_tables import table
 from harness.swarm_rows import Value
 from harness.swarm_table import ROWS
 from nemesis.in_words import InWords
@@ -29,11 +22,8 @@ from results.record.declared import IN_WORDS
 from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
 from workloads.registry import WORKLOADS
 
-DOCS = Path(__file__).parents[1] / "docs"
-_TABLE = re.compile(
-    r"(<!-- table (\S+): python -m harness\.doc_tables -->\n).*?(<!-- end of table -->)", re.DOTALL
-)
-_PROMISES: Mapping[Promise, str] = {
+_PLACE = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
+PROMISES: Mapping[Promise, str] = {
     Promise.STORED: "what was acknowledged stays",
     Promise.LEADERS: "who may become one",
     Promise.ONCE: "no copies",
@@ -47,32 +37,27 @@ _PROMISES: Mapping[Promise, str] = {
 }
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |\n" for cells in (heads, *rows)]
-    return "".join([lines[0], f"|{'---|' * len(heads)}\n", *lines[1:]])
-
-
 def _names(checkers: Iterable[Checker]) -> str:
     return ", ".join(dict.fromkeys(f"`{each.name}`" for each in checkers))
 
 
 def promises() -> str:
     """Return which checks each promise has."""
-    return _table(
+    return table(
         ("promise", "its checks"),
         (
             (
                 f"`{promise.name}`: {means}",
                 _names(each for each in CHECKERS if each.promise is promise),
             )
-            for promise, means in _PROMISES.items()
+            for promise, means in PROMISES.items()
         ),
     )
 
 
 def sights() -> str:
     """Return what may be seen of a system, and which checks need it."""
-    return _table(
+    return table(
         ("sight", "what it is", "checks that need it"),
         (
             (f"`{sight}`", words, _names(each for each in CHECKERS if sight in each.sees))
@@ -87,7 +72,7 @@ def chapter(of: Chapter) -> str:
     for each in CHECKERS:
         if each.chapter is of:
             rows.setdefault((each.looks_for, each.compares), []).append(each)
-    return _table(
+    return table(
         ("check", "what it looks for", "`rows`"),
         ((_names(checkers), *cells) for cells, checkers in rows.items()),
     )
@@ -95,15 +80,21 @@ def chapter(of: Chapter) -> str:
 
 def faults() -> str:
     """Return all kinds of faults, each in the words of its module."""
-    return _table(
+    return table(
         ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
          "system", "may cost"),
         (_fault(name, kind) for name, kind in KINDS.items()),
     )  # fmt: skip
 
 
-def _fault(name: str, kind: Kind) -> tuple[str, ...]:
+def words_of(name: str, kind: Kind) -> InWords:
+    """Return what the module of a kind of fault says of it."""
     said: InWords = import_module(kind.make.__module__).SAYS[name]
+    return said
+
+
+def _fault(name: str, kind: Kind) -> tuple[str, ...]:
+    said = words_of(name, kind)
     hosts = ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "any"
     system = ", ".join(sorted(kind.needs & OF_SYSTEMS)) or "any"
     if kind.by_hand:
@@ -115,7 +106,7 @@ def _fault(name: str, kind: Kind) -> tuple[str, ...]:
 
 def workloads() -> str:
     """Return what clients can be asked to do; the first is the default."""
-    return _table(
+    return table(
         ("`--workload`", "What clients do", "What it can find beside losses and duplicates"),
         (
             (f"`{name}`{' (default)' if at == 0 else ''}", each.does, each.finds)
@@ -127,12 +118,12 @@ def workloads() -> str:
 def ops() -> str:
     """Return what an op of each workload is."""
     rows = ((f"`{name}`", each.ops) for name, each in WORKLOADS.items())
-    return _table(("workload", "an op is"), rows)
+    return table(("workload", "an op is"), rows)
 
 
 def swarm() -> str:
     """Return what a swarm draws, each value with its reason."""
-    return _table(
+    return table(
         ("what is drawn", "in runs of", "value: what it brings into reach"),
         (
             (f"`{row.name}`", row.where, "<br>".join(_value(row.name, each) for each in row.values))
@@ -152,7 +143,7 @@ def _value(name: str, value: Value) -> str:
 
 def levels() -> str:
     """Return what each level is; each has what those before it have."""
-    return _table(
+    return table(
         ("level", "what is new", "side by side", "a majority stays whole"),
         (
             (str(number), each.says, str(each.lanes), "yes" if each.spares_majority else "no")
@@ -164,12 +155,12 @@ def levels() -> str:
 def reached() -> str:
     """Return the catalogue of transitions, without refused requests."""
     told = ((name, said) for name, said in TRANSITIONS.items() if area_of(name) != "refused")
-    return _table(("transition", "what happened"), ((f"`{name}`", said) for name, said in told))
+    return table(("transition", "what happened"), ((f"`{name}`", said) for name, said in told))
 
 
 def refused() -> str:
     """Return the errors that the catalogue has, by what was asked."""
-    return _table(
+    return table(
         ("`refused/…`", "what failed", "errors"),
         (
             (f"`{asked}`", what, ", ".join(f"`{error}`" for error in ERRORS[asked]))
@@ -193,31 +184,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
 """Each table by its name in the comment."""
 
 
-def renewed(text: str) -> str:
-    """Return a page with all its tables as they are today.
+def filled(text: str) -> str:
+    """Return a page with its tables in their places.
 
     Raises:
         KeyError: The page names a table that there is not.
     """
-    return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write the tables anew, and name the pages that were old."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if one is old")
-    check = parser.parse_args(argv).check
-    old = 0
-    for page in sorted(DOCS.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        now = renewed(text)
-        if now != text:
-            old += 1
-            sys.stdout.write(f"{page}: {'old' if check else 'written'}\n")
-            if not check:
-                page.write_text(now, encoding="utf-8")
-    return int(check and old > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return _PLACE.sub(lambda found: TABLES[found[1]](), text)

@@ -1,0 +1,86 @@
+"""The page of anomalies: each as the module of its check defines it."""
+
+import sys
+from functools import partial
+from types import ModuleType
+
+from checkers.contract import REASONS
+from checkers.protocol import Chapter, Checker
+from checkers.registry import CHECKERS
+from harness.documentation.includes import PROMISES
+from harness.documentation.markdown_tables import code, table
+from harness.documentation.prose import labelled, parsed
+
+_TOP = """\
+# Anomalies
+
+Every anomaly that a check can report: what it means, why it proves something, and what would not
+prove it. [Checkers](../checkers.md) explains how the checks work together.
+"""
+CHAPTERS = {
+    Chapter.CLIENTS: "What clients saw",
+    Chapter.ORDER: "Order",
+    Chapter.GROUPS: "Groups",
+    Chapter.TRANSACTIONS: "Transactions",
+    Chapter.REPLICAS: "Replicas",
+    Chapter.CONTROLLERS: "Controllers",
+    Chapter.LIVENESS: "Liveness",
+    Chapter.HARNESS: "Logquake itself",
+}
+
+
+def page() -> str:
+    """Return the page of all anomalies, chapter by chapter."""
+    parts = [_TOP]
+    for chapter, title in CHAPTERS.items():
+        parts.append(f"## {title}\n")
+        names = dict.fromkeys(each.name for each in CHECKERS if each.chapter is chapter)
+        parts += (_section(name) for name in names)
+    return "\n".join(parts)
+
+
+def module_of(checker: Checker) -> ModuleType:
+    """Return the module that holds a check's kernel, and whose docstring defines its anomaly."""
+    kernel = checker.check
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    return sys.modules[kernel.__module__]
+
+
+def definition(module: ModuleType) -> str:
+    """Return how a check's module defines its anomaly, as Markdown."""
+    docstring = parsed(module.__doc__)
+    return f"**{docstring.title}**\n\n{labelled(docstring.text)}"
+
+
+def _section(name: str) -> str:
+    checkers = [each for each in CHECKERS if each.name == name]
+    modules = dict.fromkeys(map(module_of, checkers))
+    words = next((each.words for each in checkers if each.words), None)
+    parts = [f"### `{name}`\n"]
+    if words:
+        parts.append(f"{words.means}\n")
+    parts.append(table(("", ""), _facts(checkers)))
+    parts += (f"{definition(each)}\n" for each in modules)
+    return "\n".join(parts)
+
+
+def _facts(checkers: list[Checker]) -> list[tuple[str, str]]:
+    first = checkers[0]
+    promise = first.promise
+    words = next((each.words for each in checkers if each.words), None)
+    excuses = sorted({excuse for each in checkers for excuse in each.excuses})
+    allowed = [f"{code(each)}: {REASONS.get(each, 'nobody can tell')}" for each in excuses]
+    always = any(each.always_allowed for each in checkers)
+    compares = dict.fromkeys(each.compares for each in checkers)
+    looks = dict.fromkeys(each.looks_for for each in checkers)
+    rows = [
+        ("Class", first.anomaly_class.value),
+        ("Promise", f"{code(promise.value)}: {PROMISES[promise]}" if promise else "none"),
+        ("Promised", words.promise if words else ""),
+        ("What the check looks for", "<br>".join(looks)),
+        ("What it counts as `rows`", "<br>".join(compares)),
+        ("Allowed", "always" if always else "<br>".join(allowed) or "never"),
+        ("Needs to see", ", ".join(map(code, sorted(first.sees))) or "only what clients saw"),
+    ]
+    return [row for row in rows if row[1]]

@@ -1,0 +1,41 @@
+"""The menu: `mkdocs.yml` names pages, and takes the rest of a folder as `how-to/*`."""
+
+from collections.abc import Collection, Iterator
+
+Menu = list[object]
+_REST = "/*"
+
+
+def expanded(menu: Menu, pages: Collection[str]) -> Menu:
+    """Return the menu with each `folder/*` as the folder's pages that it does not name itself.
+
+    Args:
+        menu: As `mkdocs.yml` has it: pages, `{title: page}`, and `{title: menu}`.
+        pages: All pages of the site.
+    """
+    named = {*_named(menu)}
+    return _expanded(menu, sorted(set(pages) - named))
+
+
+def _named(menu: object) -> Iterator[str]:
+    if isinstance(menu, str):
+        yield menu
+    elif isinstance(menu, dict | list):
+        for each in menu.values() if isinstance(menu, dict) else menu:
+            yield from _named(each)
+
+
+def _expanded(menu: Menu, rest: list[str]) -> Menu:
+    found: Menu = []
+    for each in menu:
+        if isinstance(each, str) and each.endswith(_REST):
+            folder = each.removesuffix("*")
+            found += [page for page in rest if page.startswith(folder)]
+        elif isinstance(each, dict):
+            found.append({
+                title: _expanded(inside, rest) if isinstance(inside, list) else inside
+                for title, inside in each.items()
+            })  # fmt: skip
+        else:
+            found.append(each)
+    return found

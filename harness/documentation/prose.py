@@ -1,0 +1,83 @@
+"""Docstrings as Markdown."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import ModuleType
+
+from harness.documentation.markdown_tables import code, table
+
+_SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields")
+_SECTION = re.compile(rf"^({'|'.join(_SECTIONS)}):$", re.MULTILINE)
+_ENTRY = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docstring:
+    """A docstring in Google's convention, in its parts.
+
+    Attributes:
+        title: Its first sentence.
+        text: The rest of its prose.
+        sections: By name (`Args`, `Raises`): each entry's text by its name.
+    """
+
+    title: str
+    text: str
+    sections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def parsed(text: str | None) -> Docstring:
+    """Return the parts of a docstring."""
+    prose, *rest = _SECTION.split(inspect.cleandoc(text or ""))
+    title, _, body = prose.strip().partition("\n")
+    sections = {
+        name: _entries(textwrap.dedent(block.strip("\n")))
+        for name, block in zip(rest[::2], rest[1::2], strict=True)
+    }
+    return Docstring(title=title, text=body.strip(), sections=sections)
+
+
+def _entries(block: str) -> dict[str, str]:
+    _, *parts = _ENTRY.split(block)
+    names, texts = parts[::2], parts[1::2]
+    return {name: " ".join(text.split()) for name, text in zip(names, texts, strict=True)} or {
+        "": " ".join(block.split())
+    }
+
+
+def markdown(docstring: Docstring) -> str:
+    """Return a docstring without its title: its prose, then a table for each section."""
+    parts = [docstring.text] if docstring.text else []
+    for name, entries in docstring.sections.items():
+        if "" in entries:
+            parts.append(f"{name}: {entries['']}")
+        else:
+            rows = ((code(each), text) for each, text in entries.items())
+            parts.append(table((name, "What it is"), rows))
+    return "\n\n".join(parts)
+
+
+def labelled(text: str) -> str:
+    """Return prose whose paragraphs may open with a label: `Definition: …`, in bold type."""
+    return re.sub(r"(?:(?<=\n\n)|\A)([A-Z][\w' ]{3,60}): ", r"**\1.** ", text)
+
+
+def attribute_texts(module: ModuleType, name: str) -> dict[str, str]:
+    """Return the docstring below each attribute of a class, by the attribute's name."""
+    (body,) = (
+        node.body
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    found = {}
+    for at, following in pairwise(body):
+        target = at.target if isinstance(at, ast.AnnAssign) else None
+        text = following.value if isinstance(following, ast.Expr) else None
+        if isinstance(target, ast.Name) and isinstance(text, ast.Constant):
+            found[target.id] = " ".join(str(text.value).split())
+    return found

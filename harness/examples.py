@@ -1,0 +1,61 @@
+"""Plans and suites that come with the package: `example:acks-1`, `example:half-hour`."""
+
+from pathlib import Path
+
+from harness.manual import sources
+from results.record.plan import PlanError
+
+PREFIX = "example:"
+_PLANS, _SUITES = "docs/plans", "docs/nightly"
+
+
+def example_plans() -> dict[str, Path]:
+    """Return the files of all example plans, by what the command line calls them."""
+    return _named(_PLANS)
+
+
+def example_suites() -> dict[str, Path]:
+    """Return the files of all example suites, by what the command line calls them."""
+    return _named(_SUITES)
+
+
+def plan_file(name: Path) -> Path:
+    """Return the file that `example:NAME` means; any other path as it is.
+
+    Raises:
+        PlanError: There is no such example.
+    """
+    return _found(name, example_plans(), "plan")
+
+
+def suite_file(name: Path) -> Path:
+    """Return the file that `example:NAME` means; any other path as it is.
+
+    Raises:
+        PlanError: There is no such example.
+    """
+    return _found(name, example_suites(), "suite")
+
+
+def about(example: Path) -> str:
+    """Return the first sentence of an example's comment at its top; empty: it has none."""
+    lines = example.read_text(encoding="utf-8").splitlines()
+    comment = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        comment.append(line.strip("# "))
+    said, dot, _ = " ".join(comment).partition(". ")
+    return f"{said}{dot.strip()}"
+
+
+def _named(folder: str) -> dict[str, Path]:
+    return {f"{PREFIX}{path.stem}": path for path in sorted((sources() / folder).glob("*.toml"))}
+
+
+def _found(name: Path, known: dict[str, Path], what: str) -> Path:
+    if not str(name).startswith(PREFIX):
+        return name
+    if str(name) not in known:
+        raise PlanError(f"there is no example {what} {str(name)!r}; there are: {', '.join(known)}")
+    return known[str(name)]
