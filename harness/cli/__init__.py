@@ -17,7 +17,7 @@ from harness.cli.output import output_options
 from harness.exit_codes import BISECT_INTERRUPTED, UNKNOWN
 from results.trust import closed_to_others
 
-COMPLETE = "_LOGQUAKE_COMPLETE"
+_COMPLETE = "_LOGQUAKE_COMPLETE"
 """Environment variable: a shell asks for completions."""
 
 
@@ -51,15 +51,17 @@ logquake.modules = {
     "show": "looking",
     "doctor": "tending",
     "heal": "tending",
+    "help": "helping",
+    "completion": "helping",
 }
 
 
 def main() -> None:
     """Run the command line and exit; SIGTERM ends it as Ctrl-C does, and so does SIGHUP."""
-    if COMPLETE in os.environ:
+    if _COMPLETE in os.environ:
         from harness.cli.completing import complete  # noqa: PLC0415 - for shells alone
 
-        sys.exit(complete(os.environ[COMPLETE]))
+        sys.exit(complete(os.environ[_COMPLETE]))
     from harness.interrupt import SIGNALS  # noqa: PLC0415 - completion does without
 
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -128,7 +128,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 
 
 @scenario.command()
-@click.argument("name", required=False)
+@click.argument("name", metavar="[SCENARIO]", required=False)
 @choice_options
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
 @click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
