@@ -25,7 +25,7 @@ _SHORT = "short"
 _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-"""How long a broker may take to end, and to be seen to have ended, once it gives up or cannot write."""
+"""How long a broker may take to end and to be noticed, once it gives up or cannot write."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that end when the broker that they stopped has started and registered again."""
 _SHUTTING_OUT = (

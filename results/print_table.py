@@ -1,8 +1,10 @@
 """Print texts and tables in a terminal, without markup or control codes from outside."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +20,12 @@ _MAX_CELL = 1_000
 def say(console: Console, text: str, *, style: str = "") -> None:
     """Print a text, with control characters escaped."""
     console.print(Text(inert(shortened(text)), style=style))
+
+
+def say_page(console: Console, page: Path) -> None:
+    """Print where a page is; on terminals that can (OSC 8) the path is a link to it."""
+    link = Style(link=page.absolute().as_uri())
+    console.print(Text.assemble("page: ", (inert(str(page)), link)), soft_wrap=True)
 
 
 def print_table(

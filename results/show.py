@@ -5,6 +5,7 @@ a topic's name or a broker's error cannot move the cursor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.setting import setting_rows
 from results.phases import phases, whole_s
-from results.print_table import STYLES, print_table, say
+from results.print_table import STYLES, print_table, say, say_page
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.timings import read_timings
@@ -54,6 +55,10 @@ def show_run(paths: RunPaths, console: Console) -> None:
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
     _print_sentence(found.head, console, names=found.names, witness=found.witness_says)
+    if paths.report.exists():
+        say_page(console, paths.report)
+    else:
+        say(console, f"page: none yet; logquake report {command}")
     print_breach(found, console)
     print_story_of_witness(found, console)
     if found.told is not None:
@@ -73,8 +78,6 @@ def show_run(paths: RunPaths, console: Console) -> None:
     _print_phases(paths, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
         say(console, f"{damaged} is damaged, and was left out", style="yellow")
-    page = paths.report if paths.report.exists() else None
-    say(console, f"page: {page}" if page else f"page: none yet; logquake report {command}")
 
 
 def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
@@ -99,7 +102,11 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 
 
 def print_verdict(
-    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+    verdict: Verdict | None,
+    console: Console,
+    *,
+    names: Callable[[str], str] = str,
+    page: Path | None = None,
 ) -> None:
     """Print a verdict: its sentence, its main anomaly, and a table of all anomalies.
 
@@ -107,14 +114,32 @@ def print_verdict(
         verdict: The verdict; None if the run was not judged.
         console: The console to print on.
         names: A function that puts the run's short names into a sentence.
+        page: The page of the run; None if there is none.
     """
+    print_sentence(verdict, console, names=names)
+    if page is not None:
+        say_page(console, page)
+    print_details(verdict, console, names=names)
+
+
+def print_sentence(
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+) -> None:
+    """Print a verdict's sentence, and its witness; parameters as for `print_verdict`."""
     head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
-    if verdict is not None:
-        _print_anomalies(verdict, console, tone=head.tone, names=names)
-        if hidden := unshown_count(verdict):
-            told = many(hidden, "thing")
-            say(console, f"this run could not show {told}: logquake show tells which", style="dim")
+
+
+def print_details(
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+) -> None:
+    """Print a verdict's table of anomalies, and what was looked at; as for `print_verdict`."""
+    if verdict is None:
+        return
+    _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)
+    if hidden := unshown_count(verdict):
+        told = many(hidden, "thing")
+        say(console, f"this run could not show {told}; logquake show lists them", style="dim")
 
 
 def _print_sentence(
