@@ -10,7 +10,6 @@ from cluster.protocol import UserError
 from harness.cli.options import STORE
 from harness.cli.output import console_of
 from harness.cli.reporting import ELSEWHERE
-from results.engine import size_words
 from results.export.bundle import bundle_name, read_bundle, write_bundle
 from results.export.contents import contents_of
 from results.export.jepsen import write_history
@@ -23,6 +22,7 @@ from results.samples import is_sample
 from results.store import Store, StoreError, is_alive
 from results.tables import DAMAGES
 from results.trust import refuse_to_write
+from results.wording.amounts import size
 from results.wording.plural import many
 
 
@@ -88,16 +88,16 @@ def export(
         return 0
     target = output or Path(f"{run.root.parent.name}-{run.root.name}{_ENDINGS[chosen]}")
     for written in _WAYS[chosen](run, target):
-        click.echo(f"{written} ({size_words(written.stat().st_size)})")
+        click.echo(f"{written} ({size(written.stat().st_size)})")
     return 0
 
 
 def _bundle(run: RunPaths, target: Path, *, with_nodes: bool) -> None:
     contents = contents_of(run, with_nodes=with_nodes)
     files = many(len(contents.files), "file")
-    click.echo(f"{run.run_id}: {files}, {size_words(contents.size_bytes)} to pack", err=True)
+    click.echo(f"{run.run_id}: {files}, {size(contents.size_bytes)} to pack", err=True)
     write_bundle(run, target, with_nodes=with_nodes)
-    click.echo(f"{target} ({size_words(target.stat().st_size)})")
+    click.echo(f"{target} ({size(target.stat().st_size)})")
 
 
 _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
@@ -146,5 +146,5 @@ def timeline(*, name: str, store: Path, output: Path | None) -> int:
     if output is None and not is_sample(run):
         refuse_to_write(run, otherwise=ELSEWHERE)
     written = write_timeline(run, output=output)
-    click.echo(f"{written} ({size_words(written.stat().st_size)})")
+    click.echo(f"{written} ({size(written.stat().st_size)})")
     return 0

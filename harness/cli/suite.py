@@ -26,7 +26,7 @@ from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
 from harness.suites.preview import print_preview
 from harness.suites.reports import causes_until, exit_code, write_results
-from harness.suites.status import minutes, status_of, verdict_line
+from harness.suites.status import status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.hunt_page import PAGE, TABLE
@@ -36,6 +36,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.store import DEFAULT_STORE
+from results.wording.amounts import duration
 from results.wording.inert import inert
 from results.wording.plural import many
 
@@ -171,7 +172,7 @@ def _announce(lead: Lead, console: Console) -> None:
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
         f" {_planned(lead)}, {conductor.slots.runs} at once,"
-        f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
+        f" {duration(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
     for item in state.items.values():
