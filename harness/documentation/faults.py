@@ -50,7 +50,7 @@ def _section(name: str, kind: Kind) -> str:
             "only if you write it by hand" if kind.by_hand else "dealt from the seed",
         ),
     ]
-    return f"### `{name}`\n\n{described(kind)}\n\n{table(('', ''), rows)}"
+    return f"### `{name}`\n\n{described(kind)}\n\n{table(('Property', 'Value'), rows)}"
 
 
 def described(kind: Kind) -> str:

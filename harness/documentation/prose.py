@@ -11,8 +11,11 @@ from types import ModuleType
 
 from harness.documentation.markdown_tables import code, table
 
-_SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields")
-_SECTION = re.compile(rf"^({'|'.join(_SECTIONS)}):$", re.MULTILINE)
+_HEADS = {
+    "Args": "Argument", "Attributes": "Attribute", "Raises": "Error", "Returns": "It returns",
+    "Yields": "It yields",
+}  # fmt: skip
+_SECTION = re.compile(rf"^({'|'.join(_HEADS)}):$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
 
 
@@ -55,10 +58,10 @@ def markdown(docstring: Docstring) -> str:
     parts = [docstring.text] if docstring.text else []
     for name, entries in docstring.sections.items():
         if "" in entries:
-            parts.append(f"{name}: {entries['']}")
+            parts.append(f"{_HEADS[name]}: {entries['']}")
         else:
             rows = ((code(each), text) for each, text in entries.items())
-            parts.append(table((name, "What it is"), rows))
+            parts.append(table((_HEADS[name], "What it is"), rows))
     return "\n\n".join(parts)
 
 

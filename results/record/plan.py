@@ -128,9 +128,11 @@ class Plan(Part):
     """mixed: another one for each worker."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
+    """Of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Of each partition; 0: each message has its own. With keyed 8 to 32 by default."""
     delivery_timeout_s: float = Field(default=30, gt=0)
+    """After so long a producer gives a message up. Longer than the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
